@@ -1,0 +1,1 @@
+//! One executable for every role: dispatch, supervisor, first run, starter engine.

@@ -1,0 +1,1 @@
+//! Decides every tool call, keeps the label ledger and the audit log, runs tools.

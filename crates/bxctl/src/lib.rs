@@ -1,0 +1,1 @@
+//! The command line, as a library and as the bxctl executable.

@@ -1,0 +1,1 @@
+//! What every role needs of the world: sockets, configuration, streams, the daemon shell.

@@ -1,0 +1,1 @@
+//! Test support: a scripted model server, a disposable home, fault injection.

@@ -1,0 +1,1 @@
+//! Sessions, turns, slots and budgets: the only role that starts inference.
