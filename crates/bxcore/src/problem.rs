@@ -22,7 +22,12 @@ pub struct Problem {
 impl Problem {
     /// A problem of which only the title is known so far.
     pub fn new(code: Code, title: impl Into<String>) -> Self {
-        Self { code, title: title.into(), detail: None, hint: None }
+        Self {
+            code,
+            title: title.into(),
+            detail: None,
+            hint: None,
+        }
     }
 
     /// Adds why it happened.

@@ -1,0 +1,137 @@
+//! The audit log's format: records chained by hash over their raw bytes.
+//!
+//! A line ends in `,"h":"<64 hex>"}`, where
+//! `h(N) = SHA-256("bx-audit-v1\0" ‖ h(N−1) ‖ the bytes of the line before ,"h":")` and `h(0)` is 32
+//! zero bytes. Bytes are hashed as written, so no canonical form of JSON is needed. brokerd is the
+//! only writer; anyone may verify.
+
+use sha2::{Digest, Sha256};
+
+/// The version in each record's `v`.
+pub const AUDIT_VERSION: u32 = 1;
+/// What the hash of every record begins with.
+pub const AUDIT_DOMAIN: &[u8] = b"bx-audit-v1\0";
+/// The size at which a segment is closed and the next one begun, in bytes.
+pub const MAX_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+/// The largest body that stands in a record itself, in bytes; a larger one is a payload file.
+pub const MAX_INLINE_BODY_BYTES: usize = 64 * 1024;
+
+const MARK: &str = ",\"h\":\"";
+const HEX_LEN: usize = 64;
+/// How many bytes a line has after the hashed part: mark, hash, quote and brace.
+const TAIL_LEN: usize = MARK.len() + HEX_LEN + 2;
+
+/// The state of the chain after some record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The number of the last record; 0 before the first.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: [u8; 32],
+}
+
+impl Head {
+    /// The chain before its first record.
+    pub const GENESIS: Self = Self {
+        seq: 0,
+        hash: [0; 32],
+    };
+
+    /// The hash as hex.
+    pub fn hex(&self) -> String {
+        hex(&self.hash)
+    }
+
+    /// Seals a record: takes its JSON without the closing brace, gives the whole line (without a
+    /// line end) and the new head.
+    pub fn seal(&self, open_record: &str) -> (String, Self) {
+        let hash = chain(&self.hash, open_record.as_bytes());
+        let line = format!("{open_record}{MARK}{}\"}}", hex(&hash));
+        (
+            line,
+            Self {
+                seq: self.seq + 1,
+                hash,
+            },
+        )
+    }
+
+    /// Checks that a line follows this head, and gives the head after it.
+    ///
+    /// Checks the hash and the place of the number; what the record says is not its matter.
+    pub fn follow(&self, line: &str) -> Result<Self, ChainError> {
+        let bytes = line.as_bytes();
+        let cut = bytes
+            .len()
+            .checked_sub(TAIL_LEN)
+            .ok_or(ChainError::NoHash)?;
+        let (body, tail) = bytes.split_at(cut);
+        let tail = std::str::from_utf8(tail).map_err(|_| ChainError::NoHash)?;
+        let written = tail
+            .strip_prefix(MARK)
+            .and_then(|rest| rest.strip_suffix("\"}"))
+            .ok_or(ChainError::NoHash)?;
+        let hash = chain(&self.hash, body);
+        if written != hex(&hash) {
+            return Err(ChainError::WrongHash);
+        }
+        Ok(Self {
+            seq: self.seq + 1,
+            hash,
+        })
+    }
+}
+
+/// How a line breaks the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum ChainError {
+    /// The line does not end in a hash.
+    #[error("the line does not end in a hash")]
+    NoHash,
+    /// The hash is not the one that follows from the record before.
+    #[error("the hash does not follow from the record before")]
+    WrongHash,
+}
+
+fn chain(before: &[u8; 32], body: &[u8]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    hasher.update(AUDIT_DOMAIN);
+    hasher.update(before);
+    hasher.update(body);
+    hasher.finalize().into()
+}
+
+/// The SHA-256 of some bytes, as hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes as lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flipped_byte_is_found() {
+        let (first, head) = Head::GENESIS.seal(r#"{"v":1,"seq":1"#);
+        assert_eq!(Head::GENESIS.follow(&first), Ok(head));
+        let (second, _) = head.seal(r#"{"v":1,"seq":2"#);
+        assert!(Head::GENESIS.follow(&second).is_err());
+        for at in 0..first.len() {
+            let mut bytes = first.clone().into_bytes();
+            bytes[at] ^= 1;
+            let flipped = String::from_utf8(bytes).unwrap();
+            assert!(Head::GENESIS.follow(&flipped).is_err(), "byte {at}");
+        }
+    }
+}

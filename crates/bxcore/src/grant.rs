@@ -1,0 +1,53 @@
+//! Grants: the owner's rules that let consequential tools run.
+
+use crate::label::Class;
+use crate::tool::ToolName;
+use serde::{Deserialize, Serialize};
+
+/// When a grant asks the owner before each use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// It does not ask.
+    #[default]
+    Never,
+    /// It asks each time.
+    Always,
+}
+
+/// One `[[grant]]` of `brokerd.toml`.
+///
+/// Constraints that only some tools take (such as `hosts`) are typed fields here, so that a
+/// constraint on a tool that doesn't know it is an error and never silently void.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The tool that it is for.
+    pub tool: ToolName,
+    /// The highest class of session that may use it; public if left out.
+    #[serde(default = "public")]
+    pub max_taint: Class,
+    /// Whether a session that has read untrusted data may use it; no if left out.
+    #[serde(default)]
+    pub accept_untrusted: bool,
+    /// The class of what comes back; private if left out.
+    #[serde(default = "private")]
+    pub result_class: Class,
+    /// Whether what comes back is untrusted; the tool's own default if left out.
+    #[serde(default)]
+    pub untrusted: Option<bool>,
+    /// Whether the owner is asked each time.
+    #[serde(default)]
+    pub approval: Approval,
+    /// Hosts that may be reached, exact or `*.example.org`; for tools that reach out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+}
+
+const fn public() -> Class {
+    Class::Public
+}
+
+const fn private() -> Class {
+    Class::Private
+}

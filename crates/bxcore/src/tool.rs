@@ -1,0 +1,119 @@
+//! What a tool is: its name, what it takes, and what it risks.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// The longest tool name, in bytes.
+pub const MAX_TOOL_NAME_BYTES: usize = 96;
+
+/// The name of a tool: `read_file`, `provider:NAME`, or `mcp:<server>/<tool>`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ToolName(String);
+
+/// A text that can't name a tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` can't be the name of a tool: 1 to 96 characters of a-z, A-Z, 0-9 and _ - : / .")]
+pub struct InvalidToolName(String);
+
+impl ToolName {
+    /// Checks the rule and builds the name.
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidToolName> {
+        let text = text.into();
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_-:/.".contains(&b);
+        if (1..=MAX_TOOL_NAME_BYTES).contains(&text.len()) && text.bytes().all(allowed) {
+            return Ok(Self(text));
+        }
+        Err(InvalidToolName(text.chars().take(80).collect()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ToolName {
+    type Error = InvalidToolName;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text)
+    }
+}
+
+impl FromStr for ToolName {
+    type Err = InvalidToolName;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::new(text)
+    }
+}
+
+impl From<ToolName> for String {
+    fn from(name: ToolName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What could go wrong when a tool runs; guardrail lists take these beside names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RiskTag {
+    /// It talks to other machines.
+    Network,
+    /// It changes files.
+    Write,
+    /// It runs programs.
+    Exec,
+    /// It sends the session's data off the box.
+    Egress,
+    /// It costs money.
+    Spend,
+    /// It starts a council.
+    Subcouncil,
+}
+
+impl RiskTag {
+    /// The tag as it is written in configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Write => "write",
+            Self::Exec => "exec",
+            Self::Egress => "egress",
+            Self::Spend => "spend",
+            Self::Subcouncil => "subcouncil",
+        }
+    }
+}
+
+/// Whether a call of a tool may be made again when its first outcome was lost in a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Repeat {
+    /// It reads only, or doing it twice is doing it once.
+    Safe,
+    /// It has an effect each time; a lost outcome is reported as interrupted.
+    Never,
+}
+
+/// A tool as it is offered to a model and judged by brokerd.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: ToolName,
+    /// One or two sentences for the model.
+    pub description: String,
+    /// JSON Schema of its arguments: an object that admits no unknown keys.
+    pub parameters: serde_json::Value,
+    /// What it risks.
+    pub tags: BTreeSet<RiskTag>,
+    /// Whether it may run again after a crash.
+    pub repeat: Repeat,
+}

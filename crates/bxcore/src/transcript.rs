@@ -1,0 +1,269 @@
+//! The transcript of a session: what is in `sessions/<id>/log.jsonl`, one entry a line.
+//!
+//! Append-only, one writer (loopd), readable with `less` and `jq`. Each line carries the format
+//! version `v`; golden files of every version stay in the tree and keep being read.
+
+use crate::chat::{RawMessage, ToolCall};
+use crate::code::Code;
+use crate::id::{BackendName, CallId, EpochId, ModelCallId, SessionId, TurnId};
+use crate::label::Label;
+use crate::money::MicroUsd;
+use crate::tool::ToolName;
+use crate::usage::{Receipt, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+
+/// The version that is written. Readers accept every version from 1 to this one.
+pub const TRANSCRIPT_VERSION: u32 = 1;
+
+/// One line of a transcript.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Line {
+    /// The version of the format.
+    pub v: u32,
+    /// The entry's place in the transcript: 1, 2, 3 …, without a gap.
+    pub n: u64,
+    /// When it was written, RFC 3339 in UTC.
+    pub ts: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// What one entry of a transcript says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Entry {
+    /// The session began.
+    Open(Open),
+    /// A new epoch began: everything a request starts with, byte for byte.
+    Epoch(Epoch),
+    /// A turn began with this message.
+    User(User),
+    /// A model answered.
+    Assistant(Assistant),
+    /// A tool call ended.
+    Tool(Tool),
+    /// The turn ended.
+    TurnEnd(TurnEnd),
+}
+
+/// The first entry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Open {
+    /// The session.
+    pub session: SessionId,
+    /// The session that asked for it, if it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<SessionId>,
+    /// The label it began with.
+    pub label: Label,
+}
+
+/// How a model is made to call tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolMode {
+    /// The server's own tool calls.
+    Native,
+    /// Each reply is held to a JSON schema of one call or an answer.
+    Schema,
+}
+
+/// Why an epoch began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EpochReason {
+    /// The session is new.
+    Start,
+    /// The model behind the backend is another one, or the session moved to another backend.
+    ModelChanged,
+    /// The owner changed the configuration.
+    ConfigChanged,
+    /// A summary took the place of the messages before it.
+    Compacted,
+}
+
+/// The baseline of an epoch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Epoch {
+    /// Which epoch.
+    pub epoch: EpochId,
+    /// Why it began.
+    pub reason: EpochReason,
+    /// The backend that serves it.
+    pub backend: BackendName,
+    /// What the backend said of its model; a change of it starts a new epoch.
+    pub fingerprint: String,
+    /// The model's name on the wire.
+    pub model: String,
+    /// How tools are called.
+    pub mode: ToolMode,
+    /// The system message.
+    pub system: RawMessage,
+    /// The tools array as it goes over the wire; none in schema mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Arc<RawValue>>,
+    /// Sampling and the other fields of a request that stay the same, as the members of a JSON
+    /// object.
+    pub fixed: Arc<RawValue>,
+    /// How many tokens fit, if the backend says.
+    pub context_tokens: Option<u64>,
+}
+
+/// A message that began a turn.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct User {
+    /// The turn.
+    pub turn: TurnId,
+    /// The message's label.
+    pub label: Label,
+    /// The message.
+    pub message: RawMessage,
+}
+
+/// A tool call with the number that the session gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumberedCall {
+    /// The session's number for it.
+    pub call: CallId,
+    /// The call as the model wrote it.
+    #[serde(flatten)]
+    pub written: ToolCall,
+}
+
+/// An answer of the model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Assistant {
+    /// The turn.
+    pub turn: TurnId,
+    /// The session's number for the model call.
+    pub model_call: ModelCallId,
+    /// The message as it is sent back with every later request.
+    pub message: RawMessage,
+    /// What the model thought; kept for the owner.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    /// The tools it calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<NumberedCall>,
+    /// What the proxy measured.
+    pub receipt: Receipt,
+    /// What it cost.
+    pub cost: MicroUsd,
+}
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CallOutcome {
+    /// It ran, and this is its result.
+    Ok,
+    /// It ran, or tried to, and failed.
+    Failed,
+    /// It was not allowed to run.
+    Denied,
+    /// Whether it took effect is unknown.
+    Interrupted,
+}
+
+/// The end of a tool call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Tool {
+    /// The turn.
+    pub turn: TurnId,
+    /// Which call.
+    pub call: CallId,
+    /// The tool that ran: the inner one where it was called through `call_tool`.
+    pub tool: ToolName,
+    /// How it ended.
+    pub outcome: CallOutcome,
+    /// Why, unless it is ok.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// The result's label.
+    pub label: Label,
+    /// The result's length before it was capped, in bytes.
+    pub raw_bytes: u64,
+    /// The message that carries it to the model.
+    pub message: RawMessage,
+    /// The record of brokerd's decision in the audit log, if brokerd decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<u64>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnOutcome {
+    /// With an answer.
+    Completed,
+    /// Something went wrong; the code says what.
+    Failed,
+    /// A limit of the budget ended it.
+    Halted,
+    /// Somebody stopped it.
+    Stopped,
+    /// The conversation no longer fits.
+    ContextFull,
+}
+
+impl TurnOutcome {
+    /// The outcome as it is written in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Halted => "halted",
+            Self::Stopped => "stopped",
+            Self::ContextFull => "context-full",
+        }
+    }
+}
+
+/// The end of a turn.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TurnEnd {
+    /// The turn.
+    pub turn: TurnId,
+    /// How it ended.
+    pub outcome: TurnOutcome,
+    /// Why, unless it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// Why, for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The session's label at the end.
+    pub label: Label,
+    /// What the turn used.
+    pub usage: Usage,
+    /// What it cost.
+    pub cost: MicroUsd,
+}
+
+/// A line that can't be read as part of a transcript.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// Not JSON of the expected shape.
+    #[error("not a transcript entry: {0}")]
+    Shape(String),
+    /// Written by a later Boxmaker.
+    #[error("written in version {0} of the format; this Boxmaker reads up to {TRANSCRIPT_VERSION}")]
+    TooNew(u32),
+}
+
+/// Reads one line, without its line end.
+pub fn parse_line(line: &str) -> Result<Line, LineError> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let shape = |error: serde_json::Error| LineError::Shape(error.to_string());
+    let Version { v } = serde_json::from_str(line).map_err(shape)?;
+    if v > TRANSCRIPT_VERSION {
+        return Err(LineError::TooNew(v));
+    }
+    serde_json::from_str(line).map_err(shape)
+}
