@@ -1,1 +1,13 @@
 //! What every role needs of the world: sockets, configuration, streams, the daemon shell.
+//!
+//! Knows nothing of sessions, decisions or models: a role brings those, this crate brings the
+//! ground under it. Whatever two roles must agree on is in `bxcore` instead.
+
+pub mod config;
+pub mod exit;
+pub mod fsx;
+pub mod home;
+pub mod keys;
+pub mod report;
+pub mod rpc;
+pub mod sse;
