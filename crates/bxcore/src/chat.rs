@@ -35,6 +35,7 @@ impl RawMessage {
         Self::of(&Message {
             role: "system",
             content: Some(text),
+            reasoning_content: None,
             tool_calls: &[],
             tool_call_id: None,
         })
@@ -45,6 +46,7 @@ impl RawMessage {
         Self::of(&Message {
             role: "user",
             content: Some(text),
+            reasoning_content: None,
             tool_calls: &[],
             tool_call_id: None,
         })
@@ -52,10 +54,16 @@ impl RawMessage {
 
     /// A message of the model.
     pub fn assistant(text: &str, tool_calls: &[ToolCall]) -> Self {
+        Self::assistant_thinking("", text, tool_calls)
+    }
+
+    /// A message of the model with what it thought, for a template that shows it again.
+    pub fn assistant_thinking(reasoning: &str, text: &str, tool_calls: &[ToolCall]) -> Self {
         let content = (!text.is_empty() || tool_calls.is_empty()).then_some(text);
         Self::of(&Message {
             role: "assistant",
             content,
+            reasoning_content: (!reasoning.is_empty()).then_some(reasoning),
             tool_calls,
             tool_call_id: None,
         })
@@ -66,6 +74,7 @@ impl RawMessage {
         Self::of(&Message {
             role: "tool",
             content: Some(text),
+            reasoning_content: None,
             tool_calls: &[],
             tool_call_id: Some(tool_call_id),
         })
@@ -82,6 +91,8 @@ impl PartialEq for RawMessage {
 struct Message<'a> {
     role: &'static str,
     content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty", serialize_with = "wire_calls")]
     tool_calls: &'a [ToolCall],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -427,6 +438,10 @@ mod tests {
         assert_eq!(
             RawMessage::assistant("", &[call]).json(),
             r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"clock","arguments":"{}"}}]}"#
+        );
+        assert_eq!(
+            RawMessage::assistant_thinking("hm", "yes", &[]).json(),
+            r#"{"role":"assistant","content":"yes","reasoning_content":"hm"}"#
         );
         assert_eq!(
             RawMessage::tool("c1", "ok").json(),

@@ -133,6 +133,25 @@ pub struct NumberedCall {
     pub written: ToolCall,
 }
 
+/// How a reply that had to have a form got it: the rungs of the structured-output ladder, from the
+/// one that is tried first to the one that always holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rung {
+    /// The server held the reply to its schema.
+    Schema,
+    /// The model was made to call a tool, whose arguments are the value.
+    ForcedTool,
+    /// It was found within other text.
+    Extracted,
+    /// It fitted after changes that lose nothing, such as `"3"` for `3`.
+    Coerced,
+    /// It fitted after the model was shown what was wrong.
+    Repaired,
+    /// It never fitted, and the defined default took its place.
+    Default,
+}
+
 /// An answer of the model.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Assistant {
@@ -148,6 +167,9 @@ pub struct Assistant {
     /// The tools it calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<NumberedCall>,
+    /// How the reply got its form, in schema mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
     /// What the proxy measured.
     pub receipt: Receipt,
     /// What it cost.
