@@ -10,7 +10,8 @@ use crate::label::Label;
 use crate::money::MicroUsd;
 use crate::tool::ToolName;
 use crate::usage::{Receipt, Usage};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
@@ -18,7 +19,10 @@ use std::sync::Arc;
 pub const TRANSCRIPT_VERSION: u32 = 1;
 
 /// One line of a transcript.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+///
+/// Reading is done by hand, in [`parse_line`]: the messages are raw JSON text, which the derived
+/// readers of flattened and tagged types can't hand on.
+#[derive(Debug, Clone, Serialize)]
 pub struct Line {
     /// The version of the format.
     pub v: u32,
@@ -32,7 +36,7 @@ pub struct Line {
 }
 
 /// What one entry of a transcript says.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Entry {
     /// The session began.
@@ -278,14 +282,120 @@ pub enum LineError {
 
 /// Reads one line, without its line end.
 pub fn parse_line(line: &str) -> Result<Line, LineError> {
+    /// What every line has; the rest depends on the kind.
+    #[derive(Deserialize)]
+    struct Head {
+        v: u32,
+        n: u64,
+        ts: String,
+        kind: Kind,
+    }
     #[derive(Deserialize)]
     struct Version {
         v: u32,
     }
-    let shape = |error: serde_json::Error| LineError::Shape(error.to_string());
-    let Version { v } = serde_json::from_str(line).map_err(shape)?;
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Kind {
+        Open,
+        Epoch,
+        User,
+        Assistant,
+        Tool,
+        TurnEnd,
+    }
+    // The version first: a later one may have kinds that this Boxmaker has never heard of.
+    let Version { v } = read(line)?;
     if v > TRANSCRIPT_VERSION {
         return Err(LineError::TooNew(v));
     }
-    serde_json::from_str(line).map_err(shape)
+    let Head { v, n, ts, kind } = read(line)?;
+    let entry = match kind {
+        Kind::Open => Entry::Open(read(line)?),
+        Kind::Epoch => Entry::Epoch(read(line)?),
+        Kind::User => Entry::User(read(line)?),
+        Kind::Assistant => Entry::Assistant(read(line)?),
+        Kind::Tool => Entry::Tool(read(line)?),
+        Kind::TurnEnd => Entry::TurnEnd(read(line)?),
+    };
+    Ok(Line { v, n, ts, entry })
+}
+
+fn read<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T, LineError> {
+    serde_json::from_str(line).map_err(|error| LineError::Shape(error.to_string()))
+}
+
+impl<'de> Deserialize<'de> for Line {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        parse_line(raw.get()).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(entry: Entry) -> Line {
+        let line = Line {
+            v: TRANSCRIPT_VERSION,
+            n: 7,
+            ts: "2026-11-30T18:05:00.000Z".to_owned(),
+            entry,
+        };
+        let text = serde_json::to_string(&line).unwrap();
+        let back = parse_line(&text).unwrap();
+        assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        back
+    }
+
+    #[test]
+    fn raw_messages_survive_byte_for_byte() {
+        let odd = r#"{"role":"user","content":"\u00e4\/ x","n":1.0e0}"#;
+        let line = round_trip(Entry::User(User {
+            turn: TurnId::FIRST,
+            label: Label::OWNER,
+            message: serde_json::from_str(odd).unwrap(),
+        }));
+        assert!(matches!(line.entry, Entry::User(user) if user.message.json() == odd));
+    }
+
+    #[test]
+    fn calls_of_an_answer_are_read_back() {
+        let written = ToolCall {
+            id: "call-3".into(),
+            name: "clock".into(),
+            arguments: "{not json".into(),
+        };
+        let line = round_trip(Entry::Assistant(Assistant {
+            turn: TurnId(2),
+            model_call: ModelCallId(4),
+            message: RawMessage::assistant("", std::slice::from_ref(&written)),
+            reasoning: String::new(),
+            calls: vec![NumberedCall { call: CallId(3), written }],
+            rung: Some(Rung::Coerced),
+            receipt: Receipt {
+                slot: Some(0),
+                prompt_tokens: 10,
+                completion_tokens: 2,
+                cache_n: None,
+                prompt_n: Some(10),
+                queue_ms: 0,
+                prefill_ms: 1,
+                decode_ms: 2,
+                source: crate::usage::UsageSource::Reported,
+            },
+            cost: MicroUsd::ZERO,
+        }));
+        assert!(matches!(line.entry, Entry::Assistant(a) if a.calls[0].call == CallId(3)));
+    }
+
+    #[test]
+    fn what_is_no_line_is_refused_with_its_reason() {
+        for bad in ["", "{", "[]", r#"{"v":1}"#, r#"{"v":1,"n":1,"ts":"","kind":"nope"}"#] {
+            assert!(matches!(parse_line(bad), Err(LineError::Shape(_))), "{bad}");
+        }
+        let later = r#"{"v":2,"kind":"unheard-of"}"#;
+        assert_eq!(parse_line(later).unwrap_err(), LineError::TooNew(2));
+    }
 }
