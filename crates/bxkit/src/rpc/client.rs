@@ -89,6 +89,15 @@ impl Client {
         self.call(Method::POST, path, to_json(path, body)?).await
     }
 
+    /// Calls with PUT and a JSON body; an empty answer reads as `null`.
+    pub async fn put<B, T>(&self, path: &str, body: &B) -> Result<T, CallError>
+    where
+        B: Serialize + ?Sized,
+        T: DeserializeOwned,
+    {
+        self.call(Method::PUT, path, to_json(path, body)?).await
+    }
+
     /// Calls with DELETE; an empty answer reads as `null`.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, CallError> {
         self.call(Method::DELETE, path, Bytes::new()).await
@@ -99,12 +108,31 @@ impl Client {
     where
         B: Serialize + ?Sized,
     {
-        self.events(Method::POST, path, to_json(path, body)?).await
+        self.events(Method::POST, path, to_json(path, body)?, HeaderMap::new()).await
+    }
+
+    /// Sends bytes as they are, with headers added, for an answer of server-sent events.
+    pub async fn stream_raw(
+        &self,
+        path: &str,
+        body: Bytes,
+        headers: HeaderMap,
+    ) -> Result<EventStream, CallError> {
+        self.events(Method::POST, path, body, headers).await
     }
 
     /// Calls with GET for an answer of server-sent events.
     pub async fn get_stream(&self, path: &str) -> Result<EventStream, CallError> {
-        self.events(Method::GET, path, Bytes::new()).await
+        self.events(Method::GET, path, Bytes::new(), HeaderMap::new()).await
+    }
+
+    /// Calls with GET for an answer that is no JSON, such as a transcript.
+    ///
+    /// # Errors
+    /// As for [`Client::get`]: an answer of failure is given as its problem.
+    pub async fn get_raw(&self, path: &str) -> Result<RawResponse, CallError> {
+        let answer = self.send(Method::GET, path, Bytes::new(), HeaderMap::new()).await?;
+        succeeded(answer).await
     }
 
     /// Sends bytes as they are; the answer's status is the caller's to look at.
@@ -167,8 +195,8 @@ impl Client {
         method: Method,
         path: &str,
         body: Bytes,
+        mut headers: HeaderMap,
     ) -> Result<EventStream, CallError> {
-        let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, EVENT_STREAM);
         let answer = succeeded(self.send(method, path, body, headers).await?).await?;
         let kind = answer.headers.get(header::CONTENT_TYPE);
