@@ -5,6 +5,7 @@
 //! zero bytes. Bytes are hashed as written, so no canonical form of JSON is needed. brokerd is the
 //! only writer; anyone may verify.
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The version in each record's `v`.
@@ -20,6 +21,30 @@ const MARK: &str = ",\"h\":\"";
 const HEX_LEN: usize = 64;
 /// How many bytes a line has after the hashed part: mark, hash, quote and brace.
 const TAIL_LEN: usize = MARK.len() + HEX_LEN + 2;
+
+/// What a record of the log is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Something was allowed and is about to run; on disk before it does.
+    Intent,
+    /// How what was allowed ended.
+    Outcome,
+    /// Something was not allowed, and did not run.
+    Deny,
+    /// A session made another one.
+    Spawn,
+    /// The owner lowered the label of one object.
+    Endorse,
+    /// The configuration that decisions are made by from here on.
+    Config,
+    /// The owner's answer to a question.
+    Approval,
+    /// A torn tail was moved aside.
+    Recovered,
+    /// The chain's head, signed.
+    Checkpoint,
+}
 
 /// The state of the chain after some record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -384,6 +384,7 @@ mod tests {
                 prefill_ms: 1,
                 decode_ms: 2,
                 source: crate::usage::UsageSource::Reported,
+                taken_over: false,
             },
             cost: MicroUsd::ZERO,
         }));

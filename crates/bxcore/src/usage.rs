@@ -95,6 +95,9 @@ pub struct Receipt {
     pub decode_ms: u64,
     /// Where the token counts come from.
     pub source: UsageSource,
+    /// Whether another session used the slot since this one last did; loopd's slot gate knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_over: bool,
 }
 
 impl Receipt {
