@@ -1,1 +1,15 @@
 //! Decides every tool call, keeps the label ledger and the audit log, runs tools.
+//!
+//! The only role that decides: loopd asks, and what loopd stores changes no answer. It never
+//! calls another role.
+
+pub mod audit;
+pub mod broker;
+pub mod config;
+pub mod decision;
+pub mod http;
+pub mod ledger;
+mod run;
+pub mod tools;
+
+pub use run::run;

@@ -1,0 +1,25 @@
+//! The broker: decides calls, runs them, joins labels, records everything.
+//!
+//! One thread, the keeper, owns ledger and log and works through jobs in batches, so that calls
+//! that come at once share their syncs. Around it the async handle runs tools and waits.
+
+mod answer;
+mod begin;
+mod core;
+mod explain;
+mod finish;
+mod handle;
+mod job;
+mod keeper;
+mod open;
+mod register;
+mod show;
+
+pub use core::Policy;
+pub use handle::{Broker, MAX_TOOLS_AT_ONCE, TOOL_TIMEOUT_SECS};
+pub use keeper::{KEEPER_SYNC_MS, MAX_BATCH_JOBS, MAX_QUEUED_JOBS};
+pub(crate) use open::workspaces_folder;
+pub use open::{Opened, StartError, open, random_boot};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! The beginning of a call: answered from the record, denied, or allowed with its intent on disk.
+
+use super::answer;
+use super::core::{Batch, Core, Fault, Running};
+use super::job::{Begun, Note, OwnedRecord, Reply, Ticket};
+use crate::audit::{Decided, Synced};
+use crate::decision::{Arguments, Decision, Facts, Next, Question, decide};
+use crate::ledger::{Key, LedgerError, Recorded, SessionRow, StoredCall};
+use crate::tools::Tool;
+use bxcore::audit::{Kind, sha256_hex};
+use bxcore::code::Code;
+use bxcore::label::Label;
+use bxcore::problem::Problem;
+use bxcore::tool::Repeat;
+use bxcore::wire::brokerd::{CallRequest, CallResult};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The largest cap on a result that is honoured, in bytes.
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
+
+/// A request with what is known of it before the decision.
+struct Asked {
+    request: CallRequest,
+    key: Key,
+    arguments_sha256: String,
+    session: SessionRow,
+    /// What it is judged by: the ledger's label, and loopd's if that is higher.
+    label: Label,
+    tool: Option<Arc<Tool>>,
+}
+
+/// What comes of a request.
+enum Came {
+    /// An answer, once the batch is on record.
+    Ended(CallResult),
+    /// The right to run it, once its intent is on disk.
+    Run(Ticket),
+    /// The answer of the same call, which runs already.
+    Waits(Key),
+}
+
+impl Core {
+    /// Begins a call.
+    pub(super) fn begin(
+        &mut self,
+        request: CallRequest,
+        reply: Reply<Begun>,
+        batch: &mut Batch,
+    ) -> Result<(), Problem> {
+        match self.look_at(request, batch) {
+            Ok(Came::Ended(result)) => batch.give(reply, Ok(Begun::Ended(Box::new(result)))),
+            Err(fault) => batch.give(reply, Err(fault)),
+            Ok(Came::Waits(key)) => {
+                if let Some(running) = self.running.get_mut(&key) {
+                    running.waiters.push(reply);
+                }
+                Ok(())
+            }
+            Ok(Came::Run(ticket)) => {
+                batch.after(move |core, done| core.hand_out(ticket, reply, done));
+                Ok(())
+            }
+        }
+    }
+
+    fn look_at(&mut self, request: CallRequest, batch: &mut Batch) -> Result<Came, Fault> {
+        let session = self.ledger.known_session(&request.session)?;
+        let asked = Asked {
+            key: Key {
+                session: request.session.clone(),
+                call: request.call,
+            },
+            arguments_sha256: sha256_hex(request.arguments.as_bytes()),
+            label: session.label.join(request.label),
+            tool: self.policy.tools.get(&request.tool).cloned(),
+            session,
+            request,
+        };
+        if let Some(running) = self.running.get(&asked.key) {
+            let same = running.tool.spec().name == asked.request.tool
+                && running.arguments_sha256 == asked.arguments_sha256;
+            return match running.waiters.len() {
+                _ if !same => Err(Fault::Request(other_call(&asked.key))),
+                MAX_WAITERS.. => Err(Fault::Request(too_many(&asked.key))),
+                _ => Ok(Came::Waits(asked.key)),
+            };
+        }
+        let recorded = self.ledger.call(&asked.key)?;
+        match self.from_record(&asked, recorded) {
+            Replay::Run => self.decide_call(asked, batch),
+            Replay::Answer(result) => Ok(Came::Ended(*result)),
+            Replay::Other => Err(Fault::Request(other_call(&asked.key))),
+            Replay::Interrupted(audit) => {
+                let result = answer::interrupted(asked.label, audit);
+                self.store(&asked, result.clone(), batch)?;
+                Ok(Came::Ended(result))
+            }
+        }
+    }
+
+    /// What the record says about a call that may have been made before.
+    fn from_record(&self, asked: &Asked, recorded: Recorded) -> Replay {
+        let may_repeat = asked
+            .tool
+            .as_ref()
+            .is_none_or(|tool| tool.spec().repeat == Repeat::Safe);
+        let unknown = |audit| {
+            if may_repeat {
+                Replay::Run
+            } else {
+                Replay::Interrupted(audit)
+            }
+        };
+        match recorded {
+            Recorded::New if self.lost.contains(&asked.key) => unknown(None),
+            Recorded::New => Replay::Run,
+            Recorded::Forgotten => unknown(None),
+            Recorded::Made(stored) if !is_same(&stored, asked) => Replay::Other,
+            Recorded::Made(StoredCall {
+                result: Some(mut result),
+                ..
+            }) => {
+                // The label may have risen since.
+                result.session_label = asked.session.label.join(result.session_label);
+                Replay::Answer(Box::new(result))
+            }
+            Recorded::Made(StoredCall {
+                result: None,
+                audit,
+                ..
+            }) => unknown(Some(audit)),
+        }
+    }
+
+    fn decide_call(&mut self, asked: Asked, batch: &mut Batch) -> Result<Came, Fault> {
+        let arguments = match &asked.tool {
+            Some(tool) => Arguments::read(&asked.request.arguments, &tool.judged.schema),
+            None => Arguments::NotGiven,
+        };
+        let rules = self.ledger.rules(&asked.session)?;
+        let decision = decide(&Question {
+            name: &asked.request.tool,
+            tool: asked.tool.as_ref().map(|tool| tool.spec()),
+            arguments: &arguments,
+            label: asked.label,
+            rules: &rules,
+            grants: &self.policy.grants,
+            facts: &Facts::default(),
+        });
+        count(&decision);
+        if asked.label != asked.session.label {
+            self.writing(batch)?;
+            self.ledger.raise(&asked.key.session, asked.label)?;
+        }
+        match (decision.next, asked.tool.clone(), arguments) {
+            (Next::Run, Some(tool), Arguments::Valid(arguments)) => Ok(Came::Run(
+                self.allow(&asked, tool, arguments, decision, batch),
+            )),
+            (Next::Refuse(code), ..) => self.deny(&asked, code, decision, batch),
+            // Asking the owner comes with approvals; whoever can't be asked has not agreed.
+            (Next::Ask | Next::Run | Next::Unclear, ..) => {
+                self.deny(&asked, Code::ApprovalUnroutable, decision, batch)
+            }
+        }
+    }
+
+    fn allow(
+        &mut self,
+        asked: &Asked,
+        tool: Arc<Tool>,
+        arguments: Value,
+        decision: Decision,
+        batch: &mut Batch,
+    ) -> Ticket {
+        let grant = decision.walk.grant;
+        let intent = self.note(decided(asked, Kind::Intent, None, decision), batch);
+        batch.synced = Synced::Now;
+        let result_bytes = usize::try_from(asked.request.result_bytes).unwrap_or(usize::MAX);
+        let result_bytes = result_bytes.min(MAX_RESULT_BYTES);
+        let running = Running {
+            tool: Arc::clone(&tool),
+            arguments_sha256: asked.arguments_sha256.clone(),
+            label: asked.label,
+            result_bytes,
+            grant,
+            intent,
+            waiters: Vec::new(),
+        };
+        self.running.insert(asked.key.clone(), running);
+        Ticket {
+            key: asked.key.clone(),
+            tool,
+            arguments,
+            result_bytes,
+        }
+    }
+
+    /// Hands out the right to run a call, unless its intent could not be put on record.
+    fn hand_out(&mut self, ticket: Ticket, reply: Reply<Begun>, done: &Result<(), Problem>) {
+        let key = ticket.key.clone();
+        let unused = match done {
+            Ok(()) => reply.send(Ok(Begun::Run(ticket))).is_err().then(given_up),
+            Err(problem) => {
+                let _ = reply.send(Err(problem.clone()));
+                Some(problem.clone())
+            }
+        };
+        if let Some(problem) = unused {
+            self.abandon(&key, &problem);
+        }
+    }
+
+    /// Takes back the right to run a call that was never used: nothing happened.
+    fn abandon(&mut self, key: &Key, problem: &Problem) {
+        let waiters = self.running.remove(key).map(|running| running.waiters);
+        for waiter in waiters.into_iter().flatten() {
+            let _ = waiter.send(Err(problem.clone()));
+        }
+    }
+
+    fn deny(
+        &mut self,
+        asked: &Asked,
+        code: Code,
+        decision: Decision,
+        batch: &mut Batch,
+    ) -> Result<Came, Fault> {
+        let text = answer::denial(&asked.request.tool, code, &decision.walk);
+        let audit = self.note(decided(asked, Kind::Deny, Some(code), decision), batch);
+        batch.synced = Synced::Now;
+        let result = answer::denied(code, &text, asked.label, audit);
+        self.store(asked, result.clone(), batch)?;
+        Ok(Came::Ended(result))
+    }
+
+    fn store(
+        &mut self,
+        asked: &Asked,
+        result: CallResult,
+        batch: &Batch,
+    ) -> Result<(), LedgerError> {
+        let stored = StoredCall {
+            tool: asked.request.tool.as_str().to_owned(),
+            arguments_sha256: asked.arguments_sha256.clone(),
+            audit: result.audit.unwrap_or_default(),
+            result: Some(result),
+        };
+        self.writing(batch)?;
+        self.ledger.put_call(&asked.key, &stored)
+    }
+}
+
+/// What to do with a call that may have been made before.
+enum Replay {
+    Run,
+    Answer(Box<CallResult>),
+    Interrupted(Option<u64>),
+    Other,
+}
+
+/// How many may wait for the same call at once.
+const MAX_WAITERS: usize = 64;
+
+fn is_same(stored: &StoredCall, asked: &Asked) -> bool {
+    stored.tool == asked.request.tool.as_str() && stored.arguments_sha256 == asked.arguments_sha256
+}
+
+fn other_call(key: &Key) -> Problem {
+    Problem::new(Code::BadRequest, format!("{key} is another call already"))
+        .detail("a session's number for a call is used once")
+}
+
+fn too_many(key: &Key) -> Problem {
+    Problem::new(
+        Code::BadRequest,
+        format!("{key} is waited for by {MAX_WAITERS} others already"),
+    )
+}
+
+fn given_up() -> Problem {
+    Problem::new(Code::Internal, "The call was given up before it ran")
+}
+
+fn decided(asked: &Asked, kind: Kind, reason: Option<Code>, decision: Decision) -> Note {
+    let decided = if kind == Kind::Intent {
+        Decided::Allow
+    } else {
+        Decided::Deny
+    };
+    let record = OwnedRecord {
+        session: Some(asked.key.session.clone()),
+        call: Some(asked.key.call.0),
+        tool: Some(asked.request.tool.as_str().to_owned()),
+        label: Some(asked.label),
+        grant: decision.walk.grant,
+        decision: Some(decided),
+        reason,
+        walk: Some(decision.walk.steps),
+        body: Some(asked.request.arguments.clone()),
+        ..OwnedRecord::default()
+    };
+    Note { kind, record }
+}
+
+fn count(decision: &Decision) {
+    let reason = decision.walk.denied.map_or("allowed", Code::as_str);
+    metrics::counter!("boxmaker_decisions_total", "reason" => reason).increment(1);
+}

@@ -1,0 +1,335 @@
+//! What the keeper owns, and how it works through a batch of jobs. Synchronous.
+
+use super::job::{Begun, Job, Note, Reply};
+use crate::audit::{Log, Synced};
+use crate::ledger::{Durability, Key, Ledger, LedgerError};
+use crate::tools::{Registry, Tool};
+use bxcore::audit::Kind;
+use bxcore::code::Code;
+use bxcore::grant::Grant;
+use bxcore::label::Label;
+use bxcore::problem::Problem;
+use bxcore::wire::brokerd::AuditStatus;
+use bxkit::fault;
+use jiff::Timestamp;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// What decisions are made by.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// The owner's grants, in the order of the file.
+    pub grants: Vec<Grant>,
+    /// The tools that there are.
+    pub tools: Registry,
+}
+
+/// A call that runs.
+pub(super) struct Running {
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments_sha256: String,
+    /// The label that it was judged by, which is its arguments' too.
+    pub(super) label: Label,
+    pub(super) result_bytes: usize,
+    pub(super) grant: Option<usize>,
+    pub(super) intent: u64,
+    /// Others that asked for the same call meanwhile.
+    pub(super) waiters: Vec<Reply<Begun>>,
+}
+
+/// What happens to a job once its batch is on record, or could not be put there.
+pub(super) type After = Box<dyn FnOnce(&mut Core, &Result<(), Problem>)>;
+
+/// Ledger, log and the calls under way: one owner, no locks.
+pub(super) struct Core {
+    pub(super) policy: Policy,
+    pub(super) ledger: Ledger,
+    pub(super) log: Log,
+    pub(super) running: HashMap<Key, Running>,
+    /// Calls that ran, whose result could not be stored. The next start finds their intents.
+    pub(super) lost: HashSet<Key>,
+    pub(super) now: fn() -> Timestamp,
+    /// Why nothing is granted any more.
+    halted: Option<Problem>,
+}
+
+/// What a batch has gathered so far.
+pub(super) struct Batch {
+    durability: Durability,
+    notes: Vec<Note>,
+    pub(super) synced: Synced,
+    afters: Vec<After>,
+}
+
+impl Core {
+    pub(super) fn new(policy: Policy, ledger: Ledger, log: Log, now: fn() -> Timestamp) -> Self {
+        Self {
+            policy,
+            ledger,
+            log,
+            running: HashMap::new(),
+            lost: HashSet::new(),
+            now,
+            halted: None,
+        }
+    }
+
+    /// Why nothing is granted any more, if so.
+    pub(super) fn halted(&self) -> Option<&Problem> {
+        self.halted.as_ref()
+    }
+
+    /// Works through a batch: ledger first, then the log, then the answers.
+    pub(super) fn work(&mut self, jobs: Vec<Job>) {
+        let durability = jobs.iter().map(|job| self.durability(job)).max();
+        let mut batch = Batch {
+            durability: durability.unwrap_or(Durability::Process),
+            notes: Vec::new(),
+            synced: Synced::Later,
+            afters: Vec::new(),
+        };
+        let mut done = match &self.halted {
+            Some(problem) => Err(problem.clone()),
+            None => Ok(()),
+        };
+        for job in jobs {
+            self.handle(job, &mut batch, &mut done);
+        }
+        if done.is_ok() {
+            done = self.ledger.commit().map_err(Problem::from);
+        }
+        if let Err(problem) = &done {
+            tracing::error!(code = %problem.code, "{problem}");
+            self.ledger.roll_back();
+        } else {
+            if batch.notes.iter().any(|note| note.kind == Kind::Outcome) {
+                fault::point("brokerd.after-label");
+            }
+            done = self.record(&batch);
+        }
+        for after in batch.afters {
+            after(self, &done);
+        }
+    }
+
+    /// Handles one job. A failure of the database spoils the batch: what a half-done transaction
+    /// holds is nobody's answer.
+    fn handle(&mut self, job: Job, batch: &mut Batch, done: &mut Result<(), Problem>) {
+        if let Err(problem) = done {
+            return self.refuse(job, problem);
+        }
+        let handled = match job {
+            Job::Register {
+                id,
+                register,
+                reply,
+            } => {
+                let found = self.register(id, &register, batch);
+                batch.give(reply, found)
+            }
+            Job::Authority { id, reply } => {
+                let found = self.authority(&id);
+                batch.give(reply, found)
+            }
+            Job::Forget { id, reply } => {
+                let done = self.forget(id, batch);
+                batch.give(reply, done)
+            }
+            Job::Tools { id, reply } => {
+                let found = self.tools(&id);
+                batch.give(reply, found)
+            }
+            Job::Explain { request, reply } => {
+                let walk = self.explain(&request);
+                batch.give(reply, walk)
+            }
+            Job::Begin { request, reply } => self.begin(request, reply, batch),
+            Job::Finish { key, output, reply } => self.finish(key, &output, reply, batch),
+            Job::Note { note, reply } => {
+                let seq = self.note(*note, batch);
+                batch.synced = Synced::Now;
+                batch.give(reply, Ok(seq))
+            }
+            Job::Status { reply } => {
+                batch.after(|core, done| {
+                    let head = core.log.head();
+                    let status = AuditStatus {
+                        seq: head.seq,
+                        head: head.hex(),
+                    };
+                    let _ = reply.send(done.clone().map(|()| status));
+                });
+                Ok(())
+            }
+        };
+        if let Err(problem) = handled {
+            *done = Err(problem);
+        }
+    }
+
+    /// Answers a job of a batch that is spoiled.
+    fn refuse(&mut self, job: Job, problem: &Problem) {
+        fn tell<T>(reply: Reply<T>, problem: &Problem) {
+            // Whoever asked may be gone.
+            let _ = reply.send(Err(problem.clone()));
+        }
+        match job {
+            Job::Register { reply, .. } | Job::Authority { reply, .. } => tell(reply, problem),
+            Job::Forget { reply, .. } => tell(reply, problem),
+            Job::Tools { reply, .. } => tell(reply, problem),
+            Job::Explain { reply, .. } => tell(reply, problem),
+            Job::Begin { reply, .. } => tell(reply, problem),
+            Job::Note { reply, .. } => tell(reply, problem),
+            Job::Status { reply } => tell(reply, problem),
+            Job::Finish { key, reply, .. } => {
+                self.lose(&key, problem);
+                tell(reply, problem);
+            }
+        }
+    }
+
+    /// How far this job's writes must have come before it is answered.
+    fn durability(&self, job: &Job) -> Durability {
+        let rises = |id, label: Label| match self.ledger.session(id) {
+            Ok(Some(held)) => !label.is_within(held.label),
+            Ok(None) | Err(_) => true,
+        };
+        let must_be_on_disk = match job {
+            Job::Register { .. } | Job::Forget { .. } => true,
+            Job::Begin { request, .. } => rises(&request.session, request.label),
+            Job::Finish { key, output, .. } => {
+                let running = self.running.get(key);
+                let repeats = running.map(|running| running.tool.spec().repeat);
+                let label =
+                    running.map_or(output.label, |running| self.result_label(running, output));
+                repeats != Some(bxcore::tool::Repeat::Safe) || rises(&key.session, label)
+            }
+            Job::Authority { .. }
+            | Job::Tools { .. }
+            | Job::Explain { .. }
+            | Job::Note { .. }
+            | Job::Status { .. } => false,
+        };
+        if must_be_on_disk {
+            Durability::Disk
+        } else {
+            Durability::Process
+        }
+    }
+
+    /// Begins the batch's transaction, unless it has begun.
+    pub(super) fn writing(&mut self, batch: &Batch) -> Result<(), LedgerError> {
+        self.ledger.begin(batch.durability)
+    }
+
+    /// Adds a record to the batch, and gives the number that it will have.
+    pub(super) fn note(&self, note: Note, batch: &mut Batch) -> u64 {
+        batch.notes.push(note);
+        self.log.head().seq + batch.notes.len() as u64
+    }
+
+    /// Writes the batch's records, and syncs if one of them asks for it.
+    fn record(&mut self, batch: &Batch) -> Result<(), Problem> {
+        let has = |kind| batch.notes.iter().any(|note| note.kind == kind);
+        if has(Kind::Intent) {
+            fault::point("brokerd.before-intent");
+        }
+        let written = self.write(batch);
+        if let Err(error) = written {
+            let problem = error.problem();
+            self.halted = Some(problem.clone());
+            return Err(problem);
+        }
+        if has(Kind::Intent) {
+            fault::point("brokerd.after-intent");
+        }
+        if has(Kind::Outcome) {
+            fault::point("brokerd.after-outcome");
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<(), crate::audit::AuditError> {
+        for note in &batch.notes {
+            self.log
+                .stage(note.kind, &note.record.borrowed(), (self.now)())?;
+        }
+        if batch.notes.is_empty() {
+            Ok(())
+        } else {
+            self.log.flush(batch.synced)
+        }
+    }
+
+    /// Whether something is written that is not on disk for sure, and still can be brought there.
+    pub(super) fn needs_sync(&self) -> bool {
+        self.halted.is_none() && self.log.needs_sync()
+    }
+
+    /// Brings what was written without a sync to disk.
+    pub(super) fn sync(&mut self) {
+        if !self.needs_sync() {
+            return;
+        }
+        if let Err(error) = self.log.flush(Synced::Now) {
+            self.halted = Some(error.problem());
+        }
+    }
+
+    /// Gives up a call whose end can't be put on record, and tells everyone who waits for it.
+    pub(super) fn lose(&mut self, key: &Key, problem: &Problem) {
+        let Some(running) = self.running.remove(key) else {
+            return;
+        };
+        for waiter in running.waiters {
+            let _ = waiter.send(Err(problem.clone()));
+        }
+        self.lost.insert(key.clone());
+    }
+}
+
+impl Batch {
+    /// Answers with this value once the batch is on record, or at once with what is wrong with the
+    /// request. A fault of the database is told and given back: it spoils the batch.
+    pub(super) fn give<T: 'static>(
+        &mut self,
+        reply: Reply<T>,
+        found: Result<T, Fault>,
+    ) -> Result<(), Problem> {
+        match found {
+            Ok(value) => self.after(|_, done| {
+                let _ = reply.send(done.clone().map(|()| value));
+            }),
+            Err(Fault::Request(problem)) => {
+                let _ = reply.send(Err(problem));
+            }
+            Err(Fault::Ledger(problem)) => {
+                let _ = reply.send(Err(problem.clone()));
+                return Err(problem);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does this once the batch is on record, or could not be put there.
+    pub(super) fn after(&mut self, after: impl FnOnce(&mut Core, &Result<(), Problem>) + 'static) {
+        self.afters.push(Box::new(after));
+    }
+}
+
+/// Why a job was not done.
+pub(super) enum Fault {
+    /// Its request is at fault, and the rest of the batch is not concerned.
+    Request(Problem),
+    /// The database is.
+    Ledger(Problem),
+}
+
+impl From<LedgerError> for Fault {
+    fn from(error: LedgerError) -> Self {
+        match error.code() {
+            Code::StateBroken | Code::DiskFull => Self::Ledger(error.problem()),
+            _ => Self::Request(error.problem()),
+        }
+    }
+}

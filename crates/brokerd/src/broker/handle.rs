@@ -1,0 +1,208 @@
+//! The async handle on the broker: asks the keeper, runs tools in between.
+
+use super::core::Core;
+use super::job::{Begun, Job, Note, Reply, Ticket};
+use super::keeper::{MAX_QUEUED_JOBS, keep};
+use super::open::Opened;
+use crate::tools::{Output, Run, ToolError, Workspaces};
+use bxcore::code::Code;
+use bxcore::grant::Grant;
+use bxcore::id::SessionId;
+use bxcore::problem::Problem;
+use bxcore::tool::ToolSpec;
+use bxcore::wire::brokerd::{
+    AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
+};
+use bxkit::fault;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// How many tools run at once; further calls wait.
+pub const MAX_TOOLS_AT_ONCE: usize = 16;
+/// How long a tool may take before its call is given up, in seconds.
+pub const TOOL_TIMEOUT_SECS: u64 = 30;
+/// How much earlier a tool is asked to end by itself, with what it has.
+const TOOL_GRACE_SECS: u64 = 10;
+
+/// The broker, for whoever serves its routes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Broker {
+    jobs: mpsc::Sender<Job>,
+    workspaces: Arc<Workspaces>,
+    grants: Arc<[Grant]>,
+    audit_folder: Arc<Path>,
+    tools: Arc<Semaphore>,
+}
+
+impl Broker {
+    /// Starts the keeper and gives the handle on it.
+    ///
+    /// `halt` is called if the audit log can't be written any more. The task ends, with
+    /// everything on disk, when the last handle is dropped.
+    pub fn start(
+        opened: Opened,
+        halt: impl FnOnce(Problem) + Send + 'static,
+    ) -> (Self, JoinHandle<()>) {
+        let (jobs, queue) = mpsc::channel(MAX_QUEUED_JOBS);
+        let Opened {
+            policy,
+            ledger,
+            log,
+            workspaces,
+            audit_folder,
+            now,
+        } = opened;
+        let broker = Self {
+            jobs,
+            workspaces: Arc::new(workspaces),
+            grants: policy.grants.clone().into(),
+            audit_folder: audit_folder.into(),
+            tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
+        };
+        let keeper = tokio::task::spawn_blocking(move || {
+            keep(Core::new(policy, ledger, log, now), queue, halt);
+        });
+        (broker, keeper)
+    }
+
+    /// Makes a session known, or raises its label.
+    pub async fn register(&self, id: SessionId, register: Register) -> Result<Authority, Problem> {
+        self.ask(|reply| Job::Register {
+            id,
+            register,
+            reply,
+        })
+        .await
+    }
+
+    /// What is held of a session.
+    pub async fn authority(&self, id: SessionId) -> Result<Authority, Problem> {
+        self.ask(|reply| Job::Authority { id, reply }).await
+    }
+
+    /// Forgets the calls of a session that was deleted; its label stays.
+    pub async fn forget(&self, id: SessionId) -> Result<(), Problem> {
+        self.ask(|reply| Job::Forget { id, reply }).await
+    }
+
+    /// The tools that a session's rules let it use.
+    pub async fn tools(&self, id: SessionId) -> Result<Vec<ToolSpec>, Problem> {
+        self.ask(|reply| Job::Tools { id, reply }).await
+    }
+
+    /// What a decision would be.
+    pub async fn explain(&self, request: ExplainRequest) -> Result<Walk, Problem> {
+        self.ask(|reply| Job::Explain { request, reply }).await
+    }
+
+    /// The owner's grants, in the order of the file.
+    pub fn grants(&self) -> &[Grant] {
+        &self.grants
+    }
+
+    /// The head of the audit log.
+    pub async fn audit_status(&self) -> Result<AuditStatus, Problem> {
+        self.ask(|reply| Job::Status { reply }).await
+    }
+
+    /// Decides a call and runs it if it may; the same call again gets the same answer.
+    ///
+    /// Whoever awaits this may go away: a call that began is run to its end and recorded.
+    pub async fn call(&self, request: CallRequest) -> Result<CallResult, Problem> {
+        let broker = self.clone();
+        let driven = tokio::spawn(async move { broker.drive(request).await });
+        driven.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    async fn drive(&self, request: CallRequest) -> Result<CallResult, Problem> {
+        let began = Instant::now();
+        let result = match self.ask(|reply| Job::Begin { request, reply }).await? {
+            Begun::Ended(result) => *result,
+            Begun::Run(ticket) => {
+                let key = ticket.key.clone();
+                let output = self.run(ticket).await;
+                self.ask(|reply| Job::Finish { key, output, reply }).await?
+            }
+        };
+        metrics::histogram!("boxmaker_call_seconds").record(began.elapsed().as_secs_f64());
+        Ok(result)
+    }
+
+    /// Runs a tool on a thread of its own, for a bounded time.
+    async fn run(&self, ticket: Ticket) -> Output {
+        let began = Instant::now();
+        let worst = self.workspaces.whole_label();
+        // The semaphore is never closed; if it were, running unbounded would be the wrong answer.
+        let Ok(permit) = Arc::clone(&self.tools).acquire_owned().await else {
+            return Output::failed(&ToolError::Crashed, worst);
+        };
+        let workspaces = Arc::clone(&self.workspaces);
+        let tool = ticket.tool.spec().name.to_string();
+        let running = tokio::task::spawn_blocking(move || {
+            let output = run_blocking(&workspaces, &ticket);
+            // A tool that outlives its time keeps its place until it has really ended.
+            drop(permit);
+            output
+        });
+        let limit = Duration::from_secs(TOOL_TIMEOUT_SECS);
+        let output = match tokio::time::timeout(limit, running).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(_)) => Output::failed(&ToolError::Crashed, worst),
+            Err(_) => Output::failed(
+                &ToolError::TimedOut {
+                    secs: TOOL_TIMEOUT_SECS,
+                },
+                worst,
+            ),
+        };
+        metrics::histogram!("boxmaker_tool_seconds", "tool" => tool)
+            .record(began.elapsed().as_secs_f64());
+        fault::point("brokerd.after-run");
+        output
+    }
+
+    pub(super) async fn write_note(&self, note: Note) -> Result<u64, Problem> {
+        self.ask(|reply| Job::Note {
+            note: Box::new(note),
+            reply,
+        })
+        .await
+    }
+
+    pub(super) fn audit_folder(&self) -> PathBuf {
+        self.audit_folder.to_path_buf()
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, Problem> {
+        let (reply, answer) = oneshot::channel();
+        self.jobs.send(job(reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+fn run_blocking(workspaces: &Workspaces, ticket: &Ticket) -> Output {
+    let view = match workspaces.of(&ticket.key.session) {
+        Ok(view) => view,
+        Err(source) => {
+            let error = ToolError::System {
+                path: ".".to_owned(),
+                source,
+            };
+            return Output::failed(&error, workspaces.whole_label());
+        }
+    };
+    let seconds = Duration::from_secs(TOOL_TIMEOUT_SECS - TOOL_GRACE_SECS);
+    ticket.tool.run(&Run {
+        arguments: &ticket.arguments,
+        view: &view,
+        result_bytes: ticket.result_bytes,
+        deadline: Instant::now() + seconds,
+    })
+}
+
+fn gone() -> Problem {
+    Problem::new(Code::RoleUnreachable, "brokerd is ending").hint("try again in a moment")
+}

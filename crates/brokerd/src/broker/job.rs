@@ -1,0 +1,119 @@
+//! What the keeper is asked to do.
+
+use crate::ledger::Key;
+use crate::tools::{Output, Tool};
+use bxcore::audit::Kind;
+use bxcore::id::SessionId;
+use bxcore::problem::Problem;
+use bxcore::tool::ToolSpec;
+use bxcore::wire::brokerd::{
+    AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
+};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Where an answer goes. Whoever asked may be gone by then.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Problem>>;
+
+/// One thing to do.
+pub(super) enum Job {
+    Register {
+        id: SessionId,
+        register: Register,
+        reply: Reply<Authority>,
+    },
+    Authority {
+        id: SessionId,
+        reply: Reply<Authority>,
+    },
+    Forget {
+        id: SessionId,
+        reply: Reply<()>,
+    },
+    Tools {
+        id: SessionId,
+        reply: Reply<Vec<ToolSpec>>,
+    },
+    Explain {
+        request: ExplainRequest,
+        reply: Reply<Walk>,
+    },
+    Begin {
+        request: CallRequest,
+        reply: Reply<Begun>,
+    },
+    Finish {
+        key: Key,
+        output: Output,
+        reply: Reply<CallResult>,
+    },
+    Note {
+        note: Box<Note>,
+        reply: Reply<u64>,
+    },
+    Status {
+        reply: Reply<AuditStatus>,
+    },
+}
+
+/// What came of the beginning of a call.
+#[derive(Debug)]
+pub(super) enum Begun {
+    /// It is over: denied, or answered from the record.
+    Ended(Box<CallResult>),
+    /// It may run, and its intent is on disk.
+    Run(Ticket),
+}
+
+/// The right to run one call.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) key: Key,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Value,
+    pub(super) result_bytes: usize,
+}
+
+/// A record to write.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) kind: Kind,
+    pub(super) record: OwnedRecord,
+}
+
+/// [`crate::audit::Record`], owned.
+#[derive(Debug, Default)]
+pub(super) struct OwnedRecord {
+    pub(super) intent: Option<u64>,
+    pub(super) outcome: Option<crate::audit::Ended>,
+    pub(super) session: Option<SessionId>,
+    pub(super) call: Option<u64>,
+    pub(super) tool: Option<String>,
+    pub(super) label: Option<bxcore::label::Label>,
+    pub(super) grant: Option<usize>,
+    pub(super) decision: Option<crate::audit::Decided>,
+    pub(super) reason: Option<bxcore::code::Code>,
+    pub(super) walk: Option<Vec<bxcore::wire::brokerd::Step>>,
+    pub(super) body: Option<String>,
+    pub(super) raw: Option<crate::audit::Raw>,
+}
+
+impl OwnedRecord {
+    pub(super) fn borrowed(&self) -> crate::audit::Record<'_> {
+        crate::audit::Record {
+            intent: self.intent,
+            outcome: self.outcome,
+            session: self.session.as_ref().map(SessionId::as_str),
+            call: self.call,
+            tool: self.tool.as_deref(),
+            label: self.label,
+            grant: self.grant,
+            decision: self.decision,
+            reason: self.reason,
+            walk: self.walk.as_deref(),
+            body: self.body.as_deref(),
+            raw: self.raw.clone(),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The keeper's thread: takes jobs as they come, as many at once as there are.
+
+use super::core::Core;
+use super::job::Job;
+use bxcore::problem::Problem;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+/// How many jobs may wait.
+pub const MAX_QUEUED_JOBS: usize = 1024;
+/// How many jobs share one transaction and one sync.
+pub const MAX_BATCH_JOBS: usize = 256;
+/// How long a record that needs no sync of its own may stay without one, in milliseconds.
+pub const KEEPER_SYNC_MS: u64 = 500;
+
+/// Works until every handle is gone; blocks. Everything is on disk when it returns.
+///
+/// Calls `halt` once, when the log can't be written any more; every job after that is refused.
+pub(super) fn keep(mut core: Core, mut jobs: mpsc::Receiver<Job>, halt: impl FnOnce(Problem)) {
+    let runtime = Handle::current();
+    let mut halt = Some(halt);
+    let mut batch = Vec::with_capacity(MAX_BATCH_JOBS);
+    loop {
+        let first = if core.needs_sync() {
+            let wait = Duration::from_millis(KEEPER_SYNC_MS);
+            runtime.block_on(async { tokio::time::timeout(wait, jobs.recv()).await })
+        } else {
+            Ok(jobs.blocking_recv())
+        };
+        match first {
+            Err(_) => core.sync(),
+            Ok(None) => break core.sync(),
+            Ok(Some(first)) => {
+                batch.push(first);
+                while batch.len() < MAX_BATCH_JOBS {
+                    let Ok(job) = jobs.try_recv() else { break };
+                    batch.push(job);
+                }
+                core.work(std::mem::take(&mut batch));
+            }
+        }
+        if let (Some(problem), true) = (core.halted(), halt.is_some()) {
+            let problem = problem.clone();
+            if let Some(halt) = halt.take() {
+                halt(problem);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What the types can't say about `brokerd.toml`. Pure: the tools that exist are handed in.
+
+use super::file::{Config, MAX_GRANTS, MAX_WORKSPACES};
+use super::workspace::Workspace;
+use crate::decision::needs_grant;
+use bxcore::grant::Grant;
+use bxcore::label::Class;
+use bxcore::tool::{RiskTag, ToolSpec};
+use bxkit::config::InvalidValue;
+use std::collections::BTreeSet;
+use std::path::{Component, Path};
+
+/// Tools that reach out to hosts and come with a later version or by configuration; a grant for
+/// one may name hosts already.
+const FETCHERS: &[&str] = &["http_fetch"];
+/// Models of others see what a session says, so only public sessions may be led by one.
+const PROVIDER_PREFIX: &str = "provider:";
+
+/// Checks the whole table; `forbidden` are folders that no workspace may reach into.
+pub(super) fn check(
+    config: &Config,
+    tools: &[&ToolSpec],
+    forbidden: &[&Path],
+) -> Result<(), InvalidValue> {
+    bounded("grant", config.grants.len(), MAX_GRANTS)?;
+    bounded("workspace", config.workspaces.len(), MAX_WORKSPACES)?;
+    for (index, grant) in config.grants.iter().enumerate() {
+        let known = tools.iter().find(|tool| tool.name == grant.tool);
+        check_grant(index, grant, known.copied())?;
+    }
+    let mut names = BTreeSet::new();
+    for (index, workspace) in config.workspaces.iter().enumerate() {
+        check_workspace(index, workspace, forbidden)?;
+        if !workspace
+            .visible_name()
+            .is_some_and(|name| names.insert(name))
+        {
+            let key = format!("workspace.{index}.{}", name_key(workspace));
+            let error = InvalidValue::new(key, "the name is not usable, or another has it");
+            return Err(error.hint("set `name` to 1 to 64 of a-z, A-Z, 0-9 and - _ ."));
+        }
+    }
+    Ok(())
+}
+
+fn bounded(key: &str, count: usize, max: usize) -> Result<(), InvalidValue> {
+    if count <= max {
+        return Ok(());
+    }
+    Err(InvalidValue::new(
+        key,
+        format!("{count} are there, of at most {max}"),
+    ))
+}
+
+fn name_key(workspace: &Workspace) -> &'static str {
+    if workspace.name.is_some() {
+        "name"
+    } else {
+        "path"
+    }
+}
+
+fn check_grant(index: usize, grant: &Grant, known: Option<&ToolSpec>) -> Result<(), InvalidValue> {
+    let key = |name: &str| format!("grant.{index}.{name}");
+    let tool = &grant.tool;
+    if known.is_some_and(|tool| !needs_grant(tool)) {
+        let why = format!("`{tool}` needs no grant");
+        let hint = "remove the grant; to forbid the tool, put it on the deny list in loopd.toml";
+        return Err(InvalidValue::new(key("tool"), why).hint(hint));
+    }
+    if tool.as_str().starts_with(PROVIDER_PREFIX) && grant.max_taint != Class::Public {
+        let why = "a provider's model may lead public sessions only";
+        return Err(InvalidValue::new(key("max_taint"), why).hint("set it to \"public\""));
+    }
+    if !grant.hosts.is_empty() && !takes_hosts(tool.as_str(), known) {
+        let why = format!("`{tool}` does not take hosts, so they would limit nothing");
+        return Err(InvalidValue::new(key("hosts"), why).hint("remove them"));
+    }
+    if let Some(host) = grant.hosts.iter().find(|host| !is_host(host)) {
+        let why = format!("`{host}` is not a host");
+        let hint = "write \"example.org\" or \"*.example.org\", without scheme, port and path";
+        return Err(InvalidValue::new(key("hosts"), why).hint(hint));
+    }
+    Ok(())
+}
+
+fn takes_hosts(name: &str, known: Option<&ToolSpec>) -> bool {
+    match known {
+        Some(tool) => tool.tags.contains(&RiskTag::Network),
+        None => FETCHERS.contains(&name),
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let host = text.strip_prefix("*.").unwrap_or(text);
+    let is_label = |label: &str| {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(allowed)
+    };
+    host.len() <= 253 && host.split('.').all(is_label)
+}
+
+fn check_workspace(
+    index: usize,
+    workspace: &Workspace,
+    forbidden: &[&Path],
+) -> Result<(), InvalidValue> {
+    let path = &workspace.path;
+    let wrong = |why: String| InvalidValue::new(format!("workspace.{index}.path"), why);
+    let is_plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.is_absolute() || !path.components().all(is_plain) {
+        let error = wrong(format!("`{}` is not an absolute path", path.display()));
+        return Err(error.hint("write it from `/` on, without `~` and `..`"));
+    }
+    // Secrets, databases and the audit log must stay out of every tool's reach.
+    let overlaps = |folder: &&&Path| path.starts_with(folder) || folder.starts_with(path);
+    if let Some(folder) = forbidden.iter().find(overlaps) {
+        let why = format!(
+            "`{}` and Boxmaker's own `{}` lie within each other",
+            path.display(),
+            folder.display()
+        );
+        return Err(wrong(why).hint("name a folder apart from it"));
+    }
+    Ok(())
+}

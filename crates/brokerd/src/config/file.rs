@@ -1,0 +1,23 @@
+//! The file as a whole.
+
+use super::workspace::Workspace;
+use bxcore::grant::Grant;
+use serde::Deserialize;
+
+/// The most grants.
+pub const MAX_GRANTS: usize = 1024;
+/// The most workspaces of the owner.
+pub const MAX_WORKSPACES: usize = 64;
+
+/// The content of `brokerd.toml`. Without a file nothing is granted, and tools see the session's
+/// own workspace alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What may run that needs the owner's word, in order of preference.
+    #[serde(default, rename = "grant")]
+    pub grants: Vec<Grant>,
+    /// Folders of the owner's that tools may read.
+    #[serde(default, rename = "workspace")]
+    pub workspaces: Vec<Workspace>,
+}

@@ -1,0 +1,192 @@
+//! Reading `brokerd.toml`, once at start.
+
+use super::check::check;
+use super::file::Config;
+use bxcore::tool::ToolSpec;
+use bxkit::config::{ConfigError, MAX_CONFIG_BYTES};
+use bxkit::home::Home;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// The configuration, and the text that it was read from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// The exact text, for the record; empty without a file.
+    pub text: String,
+}
+
+/// Reads the file of a home; a missing one grants nothing.
+///
+/// Paths of workspaces are resolved, so that a link can't lead one into Boxmaker's own folders.
+///
+/// # Errors
+/// The file can't be read, or is wrong.
+pub fn load(home: &Home, path: &Path, tools: &[&ToolSpec]) -> Result<Loaded, ConfigError> {
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Loaded::default()),
+        Err(source) => {
+            return Err(ConfigError::Unreadable {
+                path: path.to_owned(),
+                source,
+            });
+        }
+    };
+    let own: Vec<PathBuf> = [home.config_dir(), home.state_dir(), home.run_dir()]
+        .into_iter()
+        .flat_map(|folder| [folder.to_owned(), resolved(folder)])
+        .collect();
+    let own: Vec<&Path> = own.iter().map(PathBuf::as_path).collect();
+    let config = parse(path, &text, tools, &own)?;
+    Ok(Loaded { config, text })
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path)?;
+    let length = file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)?;
+    if length as u64 > MAX_CONFIG_BYTES {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
+/// Reads and checks the table from text; `path` is only for the error.
+pub fn parse(
+    path: &Path,
+    text: &str,
+    tools: &[&ToolSpec],
+    forbidden: &[&Path],
+) -> Result<Config, ConfigError> {
+    bxkit::config::parse(path, text, |config: &Config| {
+        check(config, tools, forbidden)?;
+        let mut followed = config.clone();
+        for workspace in &mut followed.workspaces {
+            // The name stays the one that was written.
+            workspace.name = workspace.visible_name().map(str::to_owned);
+            workspace.path = resolved(&workspace.path);
+        }
+        check(&followed, tools, forbidden)
+    })
+}
+
+/// A path without links, as far as it exists.
+fn resolved(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bxcore::label::Class;
+
+    const OWN: &str = "/home/o/.local/share/boxmaker";
+
+    fn read(text: &str) -> Result<Config, String> {
+        let tools = crate::tools::Registry::new().unwrap();
+        let path = Path::new("brokerd.toml");
+        parse(path, text, &tools.specs(), &[Path::new(OWN)]).map_err(|error| {
+            let problem = error.problem();
+            format!(
+                "{} | {}",
+                problem.detail.unwrap_or_default(),
+                problem.hint.unwrap_or_default()
+            )
+        })
+    }
+
+    #[test]
+    fn a_full_file_is_read() {
+        let config = read(
+            r#"
+            [[grant]]
+            tool = "http_fetch"
+            max_taint = "private"
+            hosts = ["*.example.org"]
+            approval = "always"
+
+            [[workspace]]
+            path = "/srv/notes"
+
+            [[workspace]]
+            path = "/srv/mail"
+            name = "inbox"
+            class = "secret"
+            untrusted = true
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.grants[0].max_taint, Class::Private);
+        assert_eq!(config.workspaces[0].visible_name(), Some("notes"));
+        assert_eq!(config.workspaces[1].label(), bxcore::label::Label::TOP);
+        assert_eq!(read("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn what_would_be_void_or_dangerous_is_an_error() {
+        let check = |text: &str, expect: &str| {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(expect), "{text}\n{error}");
+        };
+        check(
+            "[[grant]]\ntool = \"shell\"\nmax_tain = \"public\"",
+            "max_taint",
+        );
+        check("[[grants]]\ntool = \"shell\"", "grant");
+        check("[[grant]]\ntool = \"sh ell\"", "can't be the name");
+        check(
+            "[[grant]]\ntool = \"shell\"\nmax_taint = \"privat\"",
+            "private",
+        );
+        check("[[grant]]\ntool = \"read_file\"", "needs no grant");
+        check(
+            "[[grant]]\ntool = \"shell\"\nhosts = [\"a.org\"]",
+            "does not take hosts",
+        );
+        check(
+            "[[grant]]\ntool = \"http_fetch\"\nhosts = [\"https://a.org\"]",
+            "not a host",
+        );
+        check(
+            "[[grant]]\ntool = \"provider:x\"\nmax_taint = \"private\"",
+            "public sessions only",
+        );
+        check("[[workspace]]\npath = \"notes\"", "not an absolute path");
+        check(
+            "[[workspace]]\npath = \"/srv/../etc\"",
+            "not an absolute path",
+        );
+        check("[[workspace]]\npath = \"/\"", "lie within each other");
+        check("[[workspace]]\npath = \"/home/o\"", "lie within each other");
+        check(
+            &format!("[[workspace]]\npath = \"{OWN}/audit\""),
+            "lie within each other",
+        );
+        check(
+            "[[workspace]]\npath = \"/a/x\"\n[[workspace]]\npath = \"/b/x\"",
+            "another has it",
+        );
+        check(
+            "[[workspace]]\npath = \"/a/x\"\nname = \"..\"",
+            "not usable",
+        );
+        check("[[workspace]]\npath = \"/a/x y\"", "set `name`");
+    }
+
+    #[test]
+    fn a_link_into_our_own_folders_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let own = root.path().join("state");
+        std::fs::create_dir(&own).unwrap();
+        std::os::unix::fs::symlink(&own, root.path().join("harmless")).unwrap();
+        let text = format!(
+            "[[workspace]]\npath = \"{}/harmless\"",
+            root.path().display()
+        );
+        let own = std::fs::canonicalize(&own).unwrap();
+        parse(Path::new("f"), &text, &[], &[&own]).unwrap_err();
+    }
+}

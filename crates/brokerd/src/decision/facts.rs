@@ -1,0 +1,55 @@
+//! What the walk needs to know of the world, beyond the call itself.
+
+/// The facts of one call, gathered before the walk.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// The host that would be reached, if the call reaches one and it is known.
+    pub destination: Option<String>,
+    /// Whether a stored secret is part of what would be sent.
+    pub secrets: Secrets,
+    /// The money that is set aside for it.
+    pub reservation: Reservation,
+    /// What the owner said, or could say.
+    pub approval: Approval,
+}
+
+/// Whether a stored secret is part of what would be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Secrets {
+    /// None is.
+    #[default]
+    Absent,
+    /// This one is.
+    Present {
+        /// Its name, never its value.
+        name: String,
+    },
+}
+
+/// What is set aside for a call that costs money.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Reservation {
+    /// Nothing; enough for what costs nothing.
+    #[default]
+    Missing,
+    /// The whole of what it may cost.
+    Held,
+    /// The day's limit is reached.
+    DayLimit,
+}
+
+/// What the owner said of one call, where it needs to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Approval {
+    /// There is nobody who could be asked.
+    #[default]
+    Unroutable,
+    /// The owner can be asked, and was not yet.
+    Askable,
+    /// The owner approved this call.
+    Given,
+    /// The owner denied it.
+    Denied,
+    /// Nobody answered in time.
+    Expired,
+}

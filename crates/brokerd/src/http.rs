@@ -1,0 +1,8 @@
+//! The routes of brokerd: who may ask what, and what the broker says.
+
+mod calls;
+mod owner;
+mod router;
+mod sessions;
+
+pub use router::router;

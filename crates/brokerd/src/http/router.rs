@@ -1,0 +1,24 @@
+//! All routes in one place.
+
+use super::{calls, owner, sessions};
+use crate::broker::Broker;
+use axum::Router;
+use axum::routing::{get, post};
+
+/// The routes, over one broker.
+pub fn router(broker: Broker) -> Router {
+    Router::new()
+        .route(
+            "/v1/sessions/{id}",
+            get(sessions::show)
+                .put(sessions::register)
+                .delete(sessions::forget),
+        )
+        .route("/v1/sessions/{id}/tools", get(sessions::tools))
+        .route("/v1/calls", post(calls::make))
+        .route("/v1/explain", post(calls::explain))
+        .route("/v1/grants", get(owner::grants))
+        .route("/v1/audit", get(owner::audit_status))
+        .route("/v1/audit/{seq}", get(owner::audit_record))
+        .with_state(broker)
+}

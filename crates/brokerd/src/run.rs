@@ -1,0 +1,69 @@
+//! The role's life: open everything, give up all else, serve, end with everything on disk.
+
+use crate::broker::{self, Broker, Opened};
+use crate::config;
+use crate::http::router;
+use crate::tools::Registry;
+use bxcore::code::Code;
+use bxcore::problem::Problem;
+use bxcore::role::Role;
+use bxkit::confine::Confinement;
+use bxkit::daemon::{self, Context, Fatal, Prelude, Prepared};
+use bxkit::home::Home;
+use jiff::Timestamp;
+use std::process::ExitCode;
+
+/// Runs brokerd until it is told to end, and gives its exit code.
+pub fn run() -> ExitCode {
+    daemon::run(Role::Brokerd, prepare, serve)
+}
+
+fn prepare(prelude: &Prelude) -> Result<Prepared<Opened>, Fatal> {
+    let home = &prelude.home;
+    let fault = |what: &str, error: &dyn std::fmt::Display| {
+        Problem::new(Code::Internal, what).detail(error.to_string())
+    };
+    let tools = Registry::new().map_err(|error| fault("A tool of brokerd's is wrong", &error))?;
+    let loaded = config::load(home, &home.config_file(Role::Brokerd), &tools.specs())?;
+    let boot = broker::random_boot()
+        .map_err(|error| fault("The system has no random bytes to give", &error))?;
+    let confinement = confinement(home, &loaded.config);
+    let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
+    Ok(Prepared::new(confinement, opened))
+}
+
+/// Its own database, log and workspaces, the owner's workspaces, and nothing else. Nothing here
+/// sends or runs programs.
+fn confinement(home: &Home, config: &config::Config) -> Confinement {
+    let database = home.broker_db();
+    let beside = |suffix: &str| {
+        let mut path = database.clone().into_os_string();
+        path.push(suffix);
+        std::path::PathBuf::from(path)
+    };
+    let own = Confinement::strict()
+        .read(home.config_file(Role::Brokerd))
+        .write(home.audit_dir())
+        .write(broker::workspaces_folder(home))
+        .write(beside("-wal"))
+        .write(beside("-shm"))
+        .write(database.clone());
+    config
+        .workspaces
+        .iter()
+        .fold(own, |own, workspace| own.read(&workspace.path))
+}
+
+async fn serve(context: Context, opened: Opened) -> Result<(), Fatal> {
+    let fatal = context.fatal.clone();
+    let (broker, keeper) = Broker::start(opened, move |problem| fatal.end(problem));
+    let served = context.serve(router(broker)).await;
+    // Every handle is gone with the routes, so the keeper brings the rest to disk and ends.
+    if keeper.await.is_err() {
+        return Err(Fatal::new(
+            Code::Internal,
+            "The keeper of ledger and log broke off",
+        ));
+    }
+    served
+}
