@@ -1,0 +1,22 @@
+//! What a model is sent and how its replies are read.
+//!
+//! Holds the prefix contract: within an epoch each request's messages extend those of the one
+//! before byte for byte, and everything but the named few fields stays the same. Pure.
+
+mod baseline;
+mod convert;
+mod conversation;
+mod ladder;
+mod message;
+mod reply;
+mod schema;
+mod stream;
+mod system;
+
+pub use conversation::{Call, Conversation, EpochFacts, Stage};
+pub use ladder::{Asked, Fitted, Ladder, MAX_REPAIRS, Rejected, Step, fit};
+pub use message::{KeptReasoning, assistant, tool_result, wire_id};
+pub(crate) use message::recorded_answer;
+pub use reply::{Reply, last_call_is_cut, read_reply};
+pub use schema::{answer_schema, grammar_schema, reply_format};
+pub use stream::AnswerStream;

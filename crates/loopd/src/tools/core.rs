@@ -1,0 +1,167 @@
+//! The core tools: the whole tools array, the same in every epoch.
+//!
+//! Everything else is found through `find_tool` and called through `call_tool`, so that a new tool
+//! never changes a baseline.
+
+use super::own::OwnTool;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::sync::{Arc, LazyLock};
+
+/// The core tool that calls a found one.
+pub const CALL_TOOL: &str = "call_tool";
+
+/// One tool of the array.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CoreTool {
+    /// Its name.
+    pub name: &'static str,
+    /// What the model reads of it.
+    pub description: &'static str,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+    /// What answers it; none for `call_tool`, which stands for another tool.
+    pub own: Option<OwnTool>,
+}
+
+/// The core tools in the order of the array.
+pub static CORE_TOOLS: LazyLock<[CoreTool; 6]> = LazyLock::new(|| {
+    [
+        CoreTool {
+            name: "clock",
+            description: "Tells the time, the date and the weekday.",
+            parameters: object(&json!({}), &[]),
+            own: Some(OwnTool::Clock),
+        },
+        CoreTool {
+            name: "recall",
+            description: "Searches earlier conversations.",
+            parameters: object(
+                &json!({
+                    "query": {"type": "string", "maxLength": 400},
+                    "limit": {"type": "integer", "minimum": 1, "maximum": 20},
+                }),
+                &["query"],
+            ),
+            own: Some(OwnTool::Recall),
+        },
+        CoreTool {
+            name: "memory",
+            description: "Adds, replaces, removes or lists notes in memory.",
+            parameters: object(
+                &json!({
+                    "action": {"type": "string", "enum": ["add", "replace", "remove", "list"]},
+                    "file": {"type": "string", "maxLength": 100},
+                    "id": {"type": "string", "maxLength": 100},
+                    "text": {"type": "string", "maxLength": 4000},
+                }),
+                &["action", "file"],
+            ),
+            own: Some(OwnTool::Memory),
+        },
+        CoreTool {
+            name: "ask_memory",
+            description: "Answers a question from memory.",
+            parameters: object(
+                &json!({"question": {"type": "string", "maxLength": 1000}}),
+                &["question"],
+            ),
+            own: Some(OwnTool::AskMemory),
+        },
+        CoreTool {
+            name: "find_tool",
+            description: "Finds more tools, such as tools for files. Say in a few words what the tool should do.",
+            parameters: object(
+                &json!({"query": {"type": "string", "maxLength": 200}}),
+                &["query"],
+            ),
+            own: Some(OwnTool::FindTool),
+        },
+        CoreTool {
+            name: CALL_TOOL,
+            description: "Calls a tool that find_tool found, by its name.",
+            parameters: object(
+                &json!({
+                    "name": {"type": "string", "maxLength": 96},
+                    "arguments": {"type": "object"},
+                }),
+                &["name", "arguments"],
+            ),
+            own: None,
+        },
+    ]
+});
+
+static CORE_ARRAY: LazyLock<Arc<RawValue>> = LazyLock::new(|| {
+    let functions: Vec<Value> = CORE_TOOLS
+        .iter()
+        .map(|tool| {
+            json!({
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            })
+        })
+        .collect();
+    // Values of plain data always serialise; the fallback keeps this free of panics.
+    let raw =
+        serde_json::value::to_raw_value(&functions).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    Arc::from(raw)
+});
+
+/// The tools array as it goes over the wire, the same bytes every time.
+pub fn core_array() -> Arc<RawValue> {
+    Arc::clone(&CORE_ARRAY)
+}
+
+fn object(properties: &Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_array_is_the_documented_one() {
+        let array: Value = serde_json::from_str(core_array().get()).unwrap();
+        let names: Vec<&str> = array
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["function"]["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "clock",
+                "recall",
+                "memory",
+                "ask_memory",
+                "find_tool",
+                "call_tool"
+            ]
+        );
+        for tool in array.as_array().unwrap() {
+            assert_eq!(
+                tool["function"]["parameters"]["additionalProperties"],
+                false
+            );
+        }
+    }
+
+    #[test]
+    fn the_order_of_keys_is_kept() {
+        let text = core_array();
+        let at = |needle: &str| text.get().find(needle).unwrap();
+        assert!(at("\"query\"") < at("\"limit\""));
+    }
+}
