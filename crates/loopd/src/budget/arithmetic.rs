@@ -1,0 +1,124 @@
+//! Reserve, settle, release: the three things that happen to a chain of accounts.
+//!
+//! A chain runs from the root to the account that a call is made under. Without an overrun, every
+//! account of it keeps `spent + reserved <= limit` on both meters.
+
+use super::account::{Account, MAX_AMOUNT, Meter};
+use super::key::AccountKey;
+use super::refusal::{Bound, BudgetRefusal};
+use bxcore::guardrails::Limits;
+use bxcore::money::MicroUsd;
+use bxcore::usage::Spend;
+
+/// An account with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub key: AccountKey,
+    /// Its figures.
+    pub account: Account,
+}
+
+/// Holds `amount` on every account of the chain, or on none.
+///
+/// # Errors
+/// The first account from the root that has no room; the chain is as it was.
+pub fn reserve(chain: &mut [Node], amount: Spend) -> Result<(), BudgetRefusal> {
+    if let Some(refusal) = chain.iter().find_map(|node| refusal(node, amount)) {
+        return Err(refusal);
+    }
+    for node in chain {
+        node.account.reserved = plus(node.account.reserved, amount);
+    }
+    Ok(())
+}
+
+/// Turns what was held for a call into what it cost, on every account of the chain.
+///
+/// A call that cost more than was held is charged whole. The account it was made under, the last
+/// of the chain, is then stopped; the accounts above it are stopped by their own limits, if it took
+/// them past one. Gives the meter that overran.
+pub fn settle(chain: &mut [Node], held: Spend, actual: Spend) -> Option<Meter> {
+    for node in &mut *chain {
+        let account = &mut node.account;
+        account.reserved = account.reserved.minus(held);
+        account.spent = plus(account.spent, actual);
+    }
+    let overrun = Meter::ALL
+        .into_iter()
+        .find(|meter| meter.of(actual) > meter.of(held));
+    if let (Some(meter), Some(node)) = (overrun, chain.last_mut()) {
+        node.account.overrun.get_or_insert(meter);
+    }
+    overrun
+}
+
+/// Gives back what was held for a call that was never made.
+pub fn release(chain: &mut [Node], held: Spend) {
+    for node in chain {
+        node.account.reserved = node.account.reserved.minus(held);
+    }
+}
+
+/// What could still be held under the last account of a chain: the least that any has left.
+///
+/// A meter that no account limits is `None`.
+pub fn left(chain: &[Node]) -> Limits {
+    let least = |meter: Meter, limited: fn(&Limits) -> bool| {
+        let bounds = |account: &Account| limited(&account.limits) || account.overrun.is_some();
+        chain
+            .iter()
+            .filter(|node| bounds(&node.account))
+            .map(|node| node.account.left(meter))
+            .min()
+    };
+    Limits {
+        tokens: least(Meter::Tokens, |limits| limits.tokens.is_some()),
+        usd: least(Meter::Usd, |limits| limits.usd.is_some()).map(micro_usd),
+    }
+}
+
+fn refusal(node: &Node, amount: Spend) -> Option<BudgetRefusal> {
+    let Node { key, account } = node;
+    let refuse = |which: Meter, bound| BudgetRefusal {
+        account: key.clone(),
+        which,
+        bound,
+        limit: account.limit(which),
+        spent: which.of(account.spent),
+        reserved: which.of(account.reserved),
+        wanted: which.of(amount),
+    };
+    if let Some(meter) = account.overrun {
+        return Some(refuse(meter, Bound::Overrun));
+    }
+    Meter::ALL
+        .into_iter()
+        .find(|meter| exceeds(account, *meter, amount))
+        .map(|meter| refuse(meter, Bound::Limit))
+}
+
+/// Whether the amount does not fit; an account past its limit admits not even nothing.
+fn exceeds(account: &Account, meter: Meter, amount: Spend) -> bool {
+    let taken = meter
+        .of(account.spent)
+        .checked_add(meter.of(account.reserved));
+    let wanted = taken.and_then(|taken| taken.checked_add(meter.of(amount)));
+    wanted.is_none_or(|wanted| wanted > account.limit(meter))
+}
+
+fn plus(a: Spend, b: Spend) -> Spend {
+    let sum = a.plus(b);
+    Spend {
+        tokens: sum.tokens.min(MAX_AMOUNT),
+        usd: sum.usd,
+    }
+}
+
+fn micro_usd(micros: u64) -> MicroUsd {
+    let micros = i64::try_from(micros).unwrap_or(i64::MAX);
+    MicroUsd::from_micros(micros).unwrap_or(MicroUsd::MAX)
+}
+
+#[cfg(test)]
+mod tests;
