@@ -108,7 +108,8 @@ impl Client {
     where
         B: Serialize + ?Sized,
     {
-        self.events(Method::POST, path, to_json(path, body)?, HeaderMap::new()).await
+        self.events(Method::POST, path, to_json(path, body)?, HeaderMap::new())
+            .await
     }
 
     /// Sends bytes as they are, with headers added, for an answer of server-sent events.
@@ -123,7 +124,8 @@ impl Client {
 
     /// Calls with GET for an answer of server-sent events.
     pub async fn get_stream(&self, path: &str) -> Result<EventStream, CallError> {
-        self.events(Method::GET, path, Bytes::new(), HeaderMap::new()).await
+        self.events(Method::GET, path, Bytes::new(), HeaderMap::new())
+            .await
     }
 
     /// Calls with GET for an answer that is no JSON, such as a transcript.
@@ -131,7 +133,9 @@ impl Client {
     /// # Errors
     /// As for [`Client::get`]: an answer of failure is given as its problem.
     pub async fn get_raw(&self, path: &str) -> Result<RawResponse, CallError> {
-        let answer = self.send(Method::GET, path, Bytes::new(), HeaderMap::new()).await?;
+        let answer = self
+            .send(Method::GET, path, Bytes::new(), HeaderMap::new())
+            .await?;
         succeeded(answer).await
     }
 

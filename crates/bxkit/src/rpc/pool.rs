@@ -20,6 +20,12 @@ pub const MAX_IDLE_CONNECTIONS: usize = 64;
 const MAX_CONNECT_TRIES: u32 = 50;
 const CONNECT_PAUSE_MS: u64 = 5;
 
+/// How long a kept connection may take to become ready.
+///
+/// It usually is at once. It may never be where an answer overtook its own request's body (a
+/// refusal of a large one): hyper then doesn't notice that the body is written.
+const READY_WAIT_MS: u64 = 50;
+
 type Sender = SendRequest<Full<Bytes>>;
 
 /// The connections to one socket.
@@ -75,7 +81,7 @@ impl Pool {
             let Some(mut sender) = self.take_idle() else {
                 break;
             };
-            if sender.ready().await.is_err() {
+            if !is_ready_soon(&mut sender).await {
                 continue;
             }
             let path = request.uri().clone();
@@ -149,4 +155,9 @@ impl Pool {
         // Only pushes and pops happen under the lock, so a panic can't have left it half-done.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+async fn is_ready_soon(sender: &mut Sender) -> bool {
+    let wait = Duration::from_millis(READY_WAIT_MS);
+    matches!(tokio::time::timeout(wait, sender.ready()).await, Ok(Ok(())))
 }

@@ -61,6 +61,8 @@ pub async fn serve(
         auth,
         stop: CancellationToken::new(),
     });
+    // Dropping this future must end its connections too.
+    let _cut_off = shared.stop.clone().drop_guard();
     let connections = TaskTracker::new();
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let accepting = accept_all(&listener, &shared, &connections, &permits, &shutdown);

@@ -1,0 +1,12 @@
+//! Giving up, before any work, whatever a role has no use for.
+//!
+//! Landlock for files and TCP ports, where the kernel has it; seccomp for system calls, always.
+
+mod apply;
+mod landlock;
+mod plan;
+mod syscalls;
+
+pub use apply::{ConfineError, Report, confine};
+pub use landlock::Enforcement;
+pub use plan::{Confinement, ConnectPorts, IpSockets, Programs};
