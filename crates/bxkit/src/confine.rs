@@ -7,6 +7,6 @@ mod landlock;
 mod plan;
 mod syscalls;
 
-pub use apply::{ConfineError, Report, confine};
+pub use apply::{ConfineError, Report, confine, in_force};
 pub use landlock::Enforcement;
 pub use plan::{Confinement, ConnectPorts, IpSockets, Programs};

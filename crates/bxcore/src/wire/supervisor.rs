@@ -5,6 +5,7 @@
 //! | `GET /v1/status` | | [`Status`] |
 //! | `POST /v1/down` | | |
 //! | `POST /v1/roles/{role}/restart` | | |
+//! | `GET /v1/attach` | | server-sent events, none but keep-alives: while somebody listens, a background supervisor stays |
 //! | `POST /v1/starter` | | starts the installed starter engine; [`Status`] |
 
 use crate::role::Role;

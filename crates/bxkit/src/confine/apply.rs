@@ -9,6 +9,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 /// What is enforced from now on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,5 +73,15 @@ pub fn confine(plan: &Confinement) -> Result<Report, ConfineError> {
     let landlock = restrict(plan).map_err(ConfineError::Files)?;
     let filter = filter(plan).map_err(|error| ConfineError::Calls(error.into()))?;
     seccompiler::apply_filter(&filter).map_err(ConfineError::Calls)?;
-    Ok(Report { landlock, missing })
+    let report = Report { landlock, missing };
+    // A second time confines further; the first report stays the one that is told.
+    let _ = IN_FORCE.set(report.clone());
+    Ok(report)
+}
+
+static IN_FORCE: OnceLock<Report> = OnceLock::new();
+
+/// What this process has given up, once it has.
+pub fn in_force() -> Option<&'static Report> {
+    IN_FORCE.get()
 }

@@ -13,6 +13,9 @@ pub struct Health {
     pub version: String,
     /// Its process id.
     pub pid: u32,
+    /// What confines it, for a person; none before it has given anything up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confined: Option<String>,
 }
 
 /// The route `GET /v1/health`, for a role's router to merge.
@@ -24,6 +27,7 @@ pub fn health(role: Role) -> Router {
         name: role.name().to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
+        confined: crate::confine::in_force().map(ToString::to_string),
     };
     Router::new().route("/v1/health", routing::get(async move || Json(health)))
 }

@@ -1,0 +1,83 @@
+//! What the full executable adds to the command line.
+
+use crate::starter::{self, Installer, Layout, StarterProgress};
+use crate::supervisor::{start_background, up};
+use bxcore::problem::Problem;
+use bxcore::role::Role;
+use bxctl::output::Output;
+use bxctl::{Launcher, SetupStep, StarterFacts, UpOptions};
+use bxkit::home::Home;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The full executable: supervisor, starter engine, and the roles' own readers of configuration.
+#[derive(Debug, Clone, Copy)]
+pub struct Executable;
+
+impl Launcher for Executable {
+    fn up(&self, home: &Home, options: &UpOptions, output: &Output) -> ExitCode {
+        up(home, options, output)
+    }
+
+    fn start_background(&self, home: &Home) -> Result<(), Problem> {
+        start_background(home)
+    }
+
+    fn starter(&self, home: &Home) -> StarterFacts {
+        StarterFacts {
+            installed: Layout::at(home.starter_dir()).installation().is_some(),
+            download_bytes: starter::download_bytes(),
+            description: starter::description(),
+        }
+    }
+
+    fn install_starter(
+        &self,
+        home: &Home,
+        progress: &mut dyn FnMut(SetupStep),
+    ) -> Result<(), Problem> {
+        let search_path = std::env::var_os("PATH").unwrap_or_default();
+        let installer = Installer::new(Layout::at(home.starter_dir()), search_path);
+        installer.install(&mut |step| progress(shown(step)))?;
+        Ok(())
+    }
+
+    fn check_config(&self, home: &Home, role: Role, file: &Path) -> Result<(), Problem> {
+        match role {
+            Role::Loopd => loopd::config::Config::load(file).map(drop)?,
+            Role::Brokerd => {
+                let tools = brokerd::tools::Registry::new().map_err(|error| {
+                    Problem::new(bxcore::code::Code::Internal, "A tool of brokerd's is wrong")
+                        .detail(error.to_string())
+                })?;
+                brokerd::config::load(home, file, &tools.specs()).map(drop)?;
+            }
+            Role::Inferproxy => {
+                let check = inferproxy::config::check;
+                bxkit::config::load_checked::<inferproxy::config::Settings>(file, check)
+                    .map(drop)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A step of the installation in words.
+fn shown(step: StarterProgress) -> SetupStep {
+    let doing = |what: &str| SetupStep::Doing(what.to_owned());
+    match step {
+        StarterProgress::Waiting => {
+            doing("Another process sets up the starter engine; waiting for it …")
+        }
+        StarterProgress::Preparing => doing("Preparing a folder for Python packages …"),
+        StarterProgress::Downloading {
+            done_bytes,
+            total_bytes,
+        } => SetupStep::Downloaded {
+            done: done_bytes,
+            total: total_bytes,
+        },
+        StarterProgress::Unpacking => doing("Unpacking …"),
+        StarterProgress::Checking => doing("Trying what was installed …"),
+    }
+}

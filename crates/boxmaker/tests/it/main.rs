@@ -1,0 +1,5 @@
+//! The real executable in a disposable home.
+
+mod starter;
+mod templates;
+mod supervisor;

@@ -1,0 +1,125 @@
+//! What can be typed. Nothing is done here.
+
+use crate::commands::{
+    ask, audit, backend, backup, chat, completions, doctor, grants, init, man, session, sessions,
+    up,
+};
+use clap::{Args, Parser, Subcommand};
+
+/// Agents on your own box, on a local model: decided, sandboxed, labelled, budgeted, recorded.
+#[derive(Debug, Parser)]
+#[command(
+    name = "boxmaker",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 refused, 4 halted by a \
+                  limit, 5 cannot reach a role or model, 78 up: configuration or state unusable, 130 stopped."
+)]
+pub struct Cli {
+    /// Options of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Print JSON for a program instead of text for a person.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Ask one question and print the answer.
+    Ask(ask::AskArgs),
+    /// Talk with a session.
+    Chat(chat::ChatArgs),
+    /// Start Boxmaker and stay until it is stopped.
+    Up(up::UpArgs),
+    /// Stop Boxmaker.
+    Down,
+    /// Show what runs.
+    Status,
+    /// Write commented configuration files, where there are none.
+    Init(init::InitArgs),
+    /// Look for what is wrong or missing, and say what to do.
+    Doctor(doctor::DoctorArgs),
+    /// List the sessions.
+    Sessions(sessions::SessionsArgs),
+    /// Look at one session, stop it, export it, delete it.
+    #[command(subcommand)]
+    Session(session::SessionCommand),
+    /// Show who holds the model's slots and who waits for them.
+    Slots,
+    /// Look at the grants and at what they decide.
+    #[command(subcommand)]
+    Grants(grants::GrantsCommand),
+    /// Read and verify the audit log.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
+    /// Add, list and test model servers.
+    #[command(subcommand)]
+    Backend(backend::BackendCommand),
+    /// Copy everything that is kept into one folder.
+    Backup(backup::BackupArgs),
+    /// Print completions for a shell.
+    Completions(completions::CompletionsArgs),
+    /// Print the manual page, or write all of them to a folder.
+    Man(man::ManArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_the_documentation_promises_can_be_typed() {
+        for line in [
+            "ask hello",
+            "ask - --json",
+            "ask hi --session chat-1 --class public --backend local --no-wait",
+            "chat --session chat-1",
+            "up -v",
+            "down",
+            "status --json",
+            "init",
+            "doctor",
+            "sessions --json --all",
+            "session delete chat-1",
+            "session export chat-1 out.jsonl",
+            "session log chat-1",
+            "session cache chat-1",
+            "session stop chat-1",
+            "slots",
+            "grants list",
+            "grants explain http_fetch --session chat-1",
+            "grants explain http_fetch --label secret,untrusted --args {}",
+            "audit show 3 --json",
+            "audit verify",
+            "backend add local http://127.0.0.1:8080 --main 0 --background 2",
+            "backend list",
+            "backend test",
+            "backend test local",
+            "backup",
+            "completions bash",
+            "man",
+        ] {
+            let words = std::iter::once("boxmaker").chain(line.split(' '));
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+}

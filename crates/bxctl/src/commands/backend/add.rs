@@ -1,0 +1,124 @@
+//! `backend add`: a new entry in inferproxy.toml, in use at once.
+
+use super::{AddArgs, edit, list};
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome, file_problem};
+use bxcore::id::BackendName;
+use bxcore::role::Role;
+use bxcore::wire::inferproxy::{BackendInfo, BackendState};
+use serde_json::json;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long inferproxy may take to be back, in seconds.
+const BACK_WITHIN_SECS: u64 = 10;
+
+/// How often it is asked, in milliseconds.
+const POLL_MS: u64 = 50;
+
+/// The mode of the file.
+const CONFIG_MODE: u32 = 0o600;
+
+pub(super) async fn run(context: &Context<'_>, args: &AddArgs) -> Outcome {
+    context.home.create().map_err(|error| error.problem())?;
+    let path = context.home.config_file(Role::Inferproxy);
+    let text = edit::added(&current(&path)?, args)?;
+    check(context, &path, &text)?;
+    bxkit::fsx::write_atomic(&path, text.as_bytes(), CONFIG_MODE)
+        .map_err(|error| file_problem("inferproxy.toml can't be written", &path, &error))?;
+    let running = Connection::find(context.home).await?;
+    let found = match &running {
+        Some(connection) => Some(in_use(connection, &args.name).await?),
+        None => None,
+    };
+    if context.output.json {
+        context
+            .output
+            .answer_json(&json!({ "file": path.display().to_string(), "backend": found }))?;
+        return Ok(());
+    }
+    context
+        .output
+        .answer(&format!("{} is in {}\n", args.name, path.display()))?;
+    match &found {
+        Some(info) => {
+            let one = std::slice::from_ref(info);
+            context
+                .output
+                .answer(&list::render(one, context.output.paint_out))?;
+            if info.state == BackendState::Ready {
+                context.output.note(&format!(
+                    "`boxmaker backend test {}` tries its slots",
+                    args.name
+                ));
+            }
+        }
+        None => context
+            .output
+            .note("It is used from the next start on; nothing runs in this home now."),
+    }
+    Ok(())
+}
+
+fn current(path: &Path) -> Result<String, Failure> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(file_problem("inferproxy.toml can't be read", path, &error).into()),
+    }
+}
+
+/// Lets the role's own reader judge the text before it takes the file's place.
+fn check(context: &Context<'_>, path: &Path, text: &str) -> Outcome {
+    let Some(launcher) = context.launcher else {
+        return Ok(());
+    };
+    let draft = Draft(path.with_extension("toml.draft"));
+    bxkit::fsx::write_atomic(&draft.0, text.as_bytes(), CONFIG_MODE)
+        .map_err(|error| file_problem("inferproxy.toml can't be written", &draft.0, &error))?;
+    launcher.check_config(context.home, Role::Inferproxy, &draft.0)?;
+    Ok(())
+}
+
+/// A file that is gone again whatever happens.
+struct Draft(PathBuf);
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // It may never have been made.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Has inferproxy read its file again, and asks it what it makes of the new backend.
+async fn in_use(connection: &Connection, name: &BackendName) -> Result<BackendInfo, Failure> {
+    connection
+        .supervisor
+        .post::<_, ()>("/v1/roles/inferproxy/restart", &json!({}))
+        .await?;
+    let deadline = Instant::now() + Duration::from_secs(BACK_WITHIN_SECS);
+    loop {
+        let answer = connection
+            .inferproxy
+            .get::<Vec<BackendInfo>>("/v1/backends")
+            .await;
+        let now = Instant::now();
+        match answer {
+            Ok(backends) => {
+                if let Some(info) = backends.into_iter().find(|info| info.name == *name) {
+                    return Ok(info);
+                }
+                if now > deadline {
+                    let title =
+                        format!("inferproxy does not know `{name}` after it was started again");
+                    return Err(Failure::new(bxcore::code::Code::BackendUnknown, title));
+                }
+            }
+            Err(error) if now > deadline => return Err(error.into()),
+            Err(_) => {}
+        }
+        tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
+    }
+}

@@ -1,0 +1,151 @@
+//! `backup`: one folder with everything that is kept.
+//!
+//! loopd copies what it writes; the audit log and the configuration are plain files, the log one
+//! that only grows, and are copied from here. Secrets and the starter engine are left out.
+
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome, file_problem};
+use crate::output::bytes;
+use bxcore::wire::loopd::{BackupReport, BackupRequest};
+use clap::Args;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+/// The most files of one folder that are copied.
+const MAX_FILES: usize = 1_000_000;
+
+/// Options of `backup`.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// The name of the folder below `backups/` in the state folder; the time if left out.
+    pub name: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
+    let connection = Connection::open(context).await?;
+    let name = args.name.unwrap_or_else(|| stamp(jiff::Timestamp::now()));
+    let mut progress = context.progress();
+    progress.status("copying …");
+    let mut report: BackupReport = connection
+        .loopd
+        .post("/v1/backup", &BackupRequest { name })
+        .await?;
+    let folder = Path::new(&report.folder);
+    let home = context.home;
+    for (from, to) in [
+        (home.config_dir().to_owned(), "config"),
+        (home.audit_dir(), "audit"),
+    ] {
+        report.bytes += copy(&from, &folder.join(to)).map_err(|failed| failed.problem())?;
+    }
+    let payloads = home.audit_dir().join("payloads");
+    report.bytes +=
+        copy(&payloads, &folder.join("audit/payloads")).map_err(|failed| failed.problem())?;
+    progress.clear();
+    if context.output.json {
+        context.output.answer_json(&report)?;
+    } else {
+        context.output.answer(&format!(
+            "{} sessions, {} in {}\n",
+            report.sessions,
+            bytes(report.bytes),
+            report.folder
+        ))?;
+    }
+    Ok(())
+}
+
+/// A name from the time: sorts by it, and is good in any file system.
+fn stamp(now: jiff::Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H-%M-%SZ").to_string()
+}
+
+/// What could not be copied.
+struct CopyFailed {
+    path: std::path::PathBuf,
+    source: io::Error,
+}
+
+impl CopyFailed {
+    fn problem(&self) -> Failure {
+        let problem = file_problem("A file can't be copied", &self.path, &self.source);
+        problem
+            .hint("the folder of the backup is incomplete: remove it")
+            .into()
+    }
+}
+
+/// Copies the files right in a folder; one that is missing has none. Gives their size in bytes.
+fn copy(from: &Path, to: &Path) -> Result<u64, CopyFailed> {
+    let failed = |path: &Path, source| CopyFailed {
+        path: path.to_owned(),
+        source,
+    };
+    let entries = match fs::read_dir(from) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(source) => return Err(failed(from, source)),
+    };
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(to)
+        .map_err(|source| failed(to, source))?;
+    let mut copied_bytes = 0;
+    for (number, entry) in entries.enumerate() {
+        let entry = entry.map_err(|source| failed(from, source))?;
+        if number >= MAX_FILES {
+            return Err(failed(from, io::Error::other("it has too many files")));
+        }
+        let kind = entry
+            .file_type()
+            .map_err(|source| failed(&entry.path(), source))?;
+        if kind.is_file() {
+            let target = to.join(entry.file_name());
+            copied_bytes +=
+                fs::copy(entry.path(), target).map_err(|source| failed(&entry.path(), source))?;
+        }
+    }
+    Ok(copied_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_copied_with_their_mode_and_links_are_not_followed() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let (from, to) = (root.path().join("from"), root.path().join("to"));
+        fs::create_dir_all(from.join("inner")).unwrap();
+        fs::write(from.join("a"), "12345").unwrap();
+        fs::set_permissions(from.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
+        assert_eq!(copy(&from, &to).map_err(|failed| failed.source).unwrap(), 5);
+        let names: Vec<_> = fs::read_dir(&to)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["a"]);
+        assert_eq!(
+            fs::metadata(to.join("a")).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(
+            copy(&root.path().join("none"), &to)
+                .map_err(|failed| failed.source)
+                .unwrap(),
+            0
+        );
+    }
+
+    #[test]
+    fn names_sort_by_time() {
+        let name = stamp("2026-11-30T08:09:10Z".parse().unwrap());
+        assert_eq!(name, "2026-11-30T08-09-10Z");
+    }
+}

@@ -1,0 +1,81 @@
+//! `doctor`: everything that can be wrong, and what to do.
+
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::doctor::{
+    Finding, Level, bubblewrap, configuration, disk, folders, kernel, python, render, running,
+    starter,
+};
+use crate::failure::{Failure, Outcome};
+use bxkit::exit;
+use clap::Args;
+use serde_json::json;
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Don't ask the models anything.
+    #[arg(long)]
+    pub quick: bool,
+}
+
+pub(crate) async fn run(context: &Context<'_>, args: &DoctorArgs) -> Outcome {
+    let mut findings = vec![Finding::ok(
+        "version",
+        format!("{} {}", context.program, env!("CARGO_PKG_VERSION")),
+    )];
+    findings.extend(kernel());
+    findings.extend(folders(context));
+    findings.push(disk(context));
+    findings.extend(configuration(context));
+    findings.push(bubblewrap());
+    findings.push(python());
+    findings.extend(starter(context));
+    findings.extend(house(context, args).await);
+    if context.output.json {
+        context.output.answer_json(&findings)?;
+    } else {
+        context
+            .output
+            .answer(&render(&findings, context.output.paint_out))?;
+    }
+    if findings.iter().any(|finding| finding.level == Level::Fail) {
+        return Err(Failure::Said(exit::FAILED));
+    }
+    Ok(())
+}
+
+/// What runs; where nothing does, it is started for a moment, which is a check of its own.
+async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
+    let found = match Connection::find(context.home).await {
+        Ok(found) => found,
+        Err(problem) => return vec![Finding::problem(Level::Fail, "supervisor", &problem)],
+    };
+    if let Some(connection) = found {
+        return running(context, &connection, !args.quick).await;
+    }
+    if context.launcher.is_none() {
+        let todo = "boxmaker up, then try again";
+        return vec![Finding::warn(
+            "supervisor",
+            "not running, so no model server was looked at",
+            todo,
+        )];
+    }
+    let connection = match crate::ready::ensure_up(context).await {
+        Ok(connection) => connection,
+        Err(failure) => {
+            let problem = failure
+                .problem()
+                .unwrap_or_else(crate::connection::not_running);
+            return vec![Finding::problem(Level::Fail, "supervisor", &problem)];
+        }
+    };
+    let findings = running(context, &connection, !args.quick).await;
+    // It leaves by itself when idle, should this not reach it.
+    let _ = connection
+        .supervisor
+        .post::<_, ()>("/v1/down", &json!({}))
+        .await;
+    findings
+}

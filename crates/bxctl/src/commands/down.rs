@@ -1,0 +1,49 @@
+//! `down`: stops what runs.
+
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::failure::Outcome;
+use bxcore::code::Code;
+use bxcore::problem::Problem;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// How long stopping may take, in seconds: each process has its own bound, this is above their sum.
+const STOP_WITHIN_SECS: u64 = 60;
+
+/// How often it is looked whether everything is gone, in milliseconds.
+const POLL_MS: u64 = 50;
+
+pub(crate) async fn run(context: &Context<'_>) -> Outcome {
+    let Some(connection) = Connection::find(context.home).await? else {
+        return say(context, false, "Boxmaker was not running.");
+    };
+    connection
+        .supervisor
+        .post::<_, ()>("/v1/down", &json!({}))
+        .await?;
+    let mut progress = context.progress();
+    progress.status("stopping …");
+    let deadline = Instant::now() + Duration::from_secs(STOP_WITHIN_SECS);
+    // The token's file goes last, when every process is gone.
+    while context.home.owner_token_file().exists() {
+        if Instant::now() > deadline {
+            return Err(Problem::new(Code::Internal, "Boxmaker does not stop")
+                .detail(format!("it was asked to {STOP_WITHIN_SECS} s ago"))
+                .hint("`boxmaker status` shows its process; look into the logs below the state folder")
+                .into());
+        }
+        tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
+    }
+    progress.clear();
+    say(context, true, "Boxmaker is stopped.")
+}
+
+fn say(context: &Context<'_>, stopped: bool, text: &str) -> Outcome {
+    if context.output.json {
+        context.output.answer_json(&json!({ "stopped": stopped }))?;
+    } else {
+        context.output.answer(&format!("{text}\n"))?;
+    }
+    Ok(())
+}

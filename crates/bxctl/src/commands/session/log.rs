@@ -1,0 +1,194 @@
+//! `session log`: a transcript for a person; with `--json` as it is.
+
+use super::export::transcript;
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::output::{Paint, Style, one_line, sanitize};
+use bxcore::id::SessionId;
+use bxcore::transcript::{Assistant, Entry, Epoch, Line, Tool, parse_line};
+use serde_json::Value;
+
+/// The largest transcript that is shown, in bytes; a longer one can be exported.
+const MAX_LOG_BYTES: usize = 256 * 1024 * 1024;
+
+/// The longest line about a tool's result, in characters.
+const MAX_RESULT_CHARS: usize = 240;
+
+pub(super) async fn run(context: &Context<'_>, connection: &Connection, id: &SessionId) -> Outcome {
+    let log = transcript(connection, id).await?;
+    let bytes = log.body.collect(MAX_LOG_BYTES).await?;
+    if context.output.json {
+        context.output.answer_bytes(&bytes)?;
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    for line in text.lines() {
+        context
+            .output
+            .answer(&render(line, context.output.paint_out))?;
+    }
+    Ok(())
+}
+
+/// One line of the transcript for a person.
+fn render(line: &str, paint: Paint) -> String {
+    let Line { n, ts, entry, .. } = match parse_line(line) {
+        Ok(line) => line,
+        Err(error) => {
+            return format!(
+                "{} {}\n",
+                paint.paint(Style::Bad, "?"),
+                one_line(&error.to_string(), MAX_RESULT_CHARS)
+            );
+        }
+    };
+    let stamp = paint.paint(Style::Dim, &format!("{n:>4} {ts}"));
+    match entry {
+        Entry::Open(open) => format!("{stamp} session {} begins, {}\n", open.session, open.label),
+        Entry::Epoch(epoch) => format!("{stamp} {}\n", epoch_line(&epoch)),
+        Entry::User(user) => {
+            let head = paint.paint(Style::Strong, &format!("you ({})", user.label));
+            format!(
+                "{stamp} {head}\n{}",
+                indented(&sanitize(&content(user.message.json())))
+            )
+        }
+        Entry::Assistant(answer) => format!("{stamp} {}", assistant(&answer, paint)),
+        Entry::Tool(tool) => format!("{stamp} {}\n", tool_line(&tool)),
+        Entry::TurnEnd(end) => {
+            let why = end
+                .code
+                .map(|code| format!(" [{code}]"))
+                .unwrap_or_default();
+            let detail = end
+                .detail
+                .map(|detail| format!(": {}", one_line(&detail, MAX_RESULT_CHARS)));
+            let usage = end.usage;
+            format!(
+                "{stamp} turn {} {}{why}{} · {} · {} tokens read, {} written · ${}\n",
+                end.turn.0,
+                end.outcome.name(),
+                detail.unwrap_or_default(),
+                end.label,
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                end.cost
+            )
+        }
+    }
+}
+
+fn epoch_line(epoch: &Epoch) -> String {
+    let model = one_line(&epoch.model, MAX_RESULT_CHARS);
+    let reason = serde_json::to_value(epoch.reason).unwrap_or_default();
+    let mode = serde_json::to_value(epoch.mode).unwrap_or_default();
+    let word = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    format!(
+        "epoch {} ({}): {model} on {}, {} tool calls",
+        epoch.epoch.0,
+        word(&reason),
+        epoch.backend,
+        word(&mode)
+    )
+}
+
+fn assistant(answer: &Assistant, paint: Paint) -> String {
+    let mut text = paint.paint(
+        Style::Strong,
+        &format!("model (call {})", answer.model_call.0),
+    );
+    text.push('\n');
+    if !answer.reasoning.is_empty() {
+        let thought = format!("thought: {}", one_line(&answer.reasoning, MAX_RESULT_CHARS));
+        text.push_str(&indented(&paint.paint(Style::Dim, &thought)));
+    }
+    let said = content(answer.message.json());
+    // In schema mode a reply is JSON: of an answer its text is shown, of a call the call below.
+    let said = match serde_json::from_str::<Value>(&said) {
+        Ok(Value::Object(reply)) if answer.rung.is_some() => reply
+            .get("answer")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        _ => said,
+    };
+    if !said.trim().is_empty() {
+        text.push_str(&indented(&sanitize(&said)));
+    }
+    for call in &answer.calls {
+        let line = format!(
+            "→ {} {} {}",
+            call.call.0, call.written.name, call.written.arguments
+        );
+        text.push_str(&indented(&one_line(&line, MAX_RESULT_CHARS)));
+    }
+    text
+}
+
+fn tool_line(tool: &Tool) -> String {
+    let outcome = serde_json::to_value(tool.outcome).unwrap_or_default();
+    let code = tool
+        .code
+        .map(|code| format!(" [{code}]"))
+        .unwrap_or_default();
+    let audit = tool
+        .audit
+        .map(|seq| format!(", audit {seq}"))
+        .unwrap_or_default();
+    format!(
+        "{} (call {}) {}{code}, {}, {} bytes{audit}: {}",
+        tool.tool,
+        tool.call.0,
+        outcome.as_str().unwrap_or("?"),
+        tool.label,
+        tool.raw_bytes,
+        one_line(&content(tool.message.json()), MAX_RESULT_CHARS)
+    )
+}
+
+/// The text of a message as it went over the wire.
+fn content(message: &str) -> String {
+    let message: Value = serde_json::from_str(message).unwrap_or_default();
+    message
+        .get("content")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// A text that is safe already, set in.
+fn indented(text: &str) -> String {
+    text.lines()
+        .fold(String::new(), |all, line| format!("{all}     {line}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_entry_is_shown() {
+        let lines = [
+            r#"{"v":1,"n":1,"ts":"T","kind":"open","session":"chat-1","label":{"class":"private","untrusted":false}}"#,
+            r#"{"v":1,"n":2,"ts":"T","kind":"epoch","epoch":1,"reason":"start","backend":"local","fingerprint":"f","model":"m","mode":"schema","system":{"role":"system","content":"s"},"fixed":{},"context_tokens":null}"#,
+            r#"{"v":1,"n":3,"ts":"T","kind":"user","turn":1,"label":{"class":"private","untrusted":false},"message":{"role":"user","content":"hi\u001b[2J\nthere"}}"#,
+            r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"tool\":\"clock\"}"},"reasoning":"hm","calls":[{"call":1,"id":"call-1","name":"clock","arguments":"{}"}],"rung":"native","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#,
+            r#"{"v":1,"n":5,"ts":"T","kind":"tool","turn":1,"call":1,"tool":"clock","outcome":"denied","code":"no-grant","label":{"class":"private","untrusted":false},"raw_bytes":5,"message":{"role":"user","content":"it is\n\u001bnoon"},"audit":7}"#,
+            r#"{"v":1,"n":6,"ts":"T","kind":"turn_end","turn":1,"outcome":"failed","code":"empty-answer","detail":"nothing","label":{"class":"private","untrusted":true},"usage":{"model_calls":1,"prompt_tokens":3,"completion_tokens":4,"cache_n":0},"cost":0}"#,
+            r#"{"v":9,"n":7}"#,
+            "rubbish",
+        ];
+        let shown: String = lines
+            .iter()
+            .map(|line| render(line, Paint::Plain))
+            .collect();
+        insta::assert_snapshot!(shown, @"");
+    }
+
+    #[test]
+    fn an_answer_in_schema_mode_is_shown_as_its_text() {
+        let line = r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"answer\":\"so\"}"},"rung":"native","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#;
+        insta::assert_snapshot!(render(line, Paint::Plain), @"");
+    }
+}

@@ -1,0 +1,86 @@
+//! Connections to what runs.
+
+use crate::context::Context;
+use bxcore::code::Code;
+use bxcore::problem::Problem;
+use bxcore::role::Role;
+use bxcore::wire::supervisor::Status;
+use bxkit::home::Home;
+use bxkit::keys::Token;
+use bxkit::rpc::{CallError, Client, EventStream};
+use std::time::Duration;
+
+/// How long a plain question to a role may take, in seconds. Tests of a backend take longer.
+const ANSWER_WITHIN_SECS: u64 = 30;
+
+/// Clients of everything that runs in a home.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) supervisor: Client,
+    pub(crate) loopd: Client,
+    pub(crate) brokerd: Client,
+    pub(crate) inferproxy: Client,
+}
+
+impl Connection {
+    /// Connects to what runs.
+    ///
+    /// # Errors
+    /// Nothing runs, with how to start it.
+    pub(crate) async fn open(context: &Context<'_>) -> Result<Self, Problem> {
+        match Self::find(context.home).await? {
+            Some(connection) => Ok(connection),
+            None => Err(not_running()),
+        }
+    }
+
+    /// Connects to what runs; none if nothing does.
+    pub(crate) async fn find(home: &Home) -> Result<Option<Self>, Problem> {
+        let Some(token) = owner_token(home) else {
+            return Ok(None);
+        };
+        let within = Duration::from_secs(ANSWER_WITHIN_SECS);
+        let client = |socket| Client::new(socket, &token).timeout(within);
+        let connection = Self {
+            supervisor: client(home.supervisor_socket()),
+            loopd: client(home.socket(Role::Loopd)),
+            brokerd: client(home.socket(Role::Brokerd)),
+            inferproxy: client(home.socket(Role::Inferproxy)),
+        };
+        match connection.status().await {
+            Ok(_) => Ok(Some(connection)),
+            Err(CallError::Unreachable { .. }) => Ok(None),
+            // It is about to leave: its socket takes nothing any more, or the token is an old one.
+            Err(CallError::Broken { .. }) => Ok(None),
+            Err(error) => Err(error.problem()),
+        }
+    }
+
+    /// What the supervisor says of the house.
+    pub(crate) async fn status(&self) -> Result<Status, CallError> {
+        self.supervisor.get("/v1/status").await
+    }
+
+    /// Keeps a background supervisor from leaving, for as long as the stream is held.
+    ///
+    /// None where that can't be asked for: the turn itself keeps it too.
+    pub(crate) async fn attach(&self) -> Option<EventStream> {
+        self.supervisor.get_stream("/v1/attach").await.ok()
+    }
+}
+
+/// What is said where nothing runs.
+pub(crate) fn not_running() -> Problem {
+    Problem::new(
+        Code::RoleUnreachable,
+        "Boxmaker is not running in this home",
+    )
+    .hint("`boxmaker up` starts it; `boxmaker ask` and `boxmaker chat` start it by themselves")
+}
+
+/// The owner's token, if a supervisor has left one.
+fn owner_token(home: &Home) -> Option<Token> {
+    let bytes = bxkit::fsx::read_nofollow_private(&home.owner_token_file()).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    Token::parse(text.trim_end()).ok()
+}

@@ -1,0 +1,7 @@
+//! A turn as a person follows it: events in, text out, stopped on request.
+
+mod follow;
+mod view;
+
+pub(crate) use follow::follow;
+pub(crate) use view::{Looks, View, summary};

@@ -1,0 +1,3 @@
+//! The client as a person meets it.
+
+mod usage;
