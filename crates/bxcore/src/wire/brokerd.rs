@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `PUT /v1/sessions/{id}` | [`Register`] | [`Authority`] |
 //! | `GET /v1/sessions/{id}` | | [`Authority`] |
+//! | `DELETE /v1/sessions/{id}` | | forgets the calls of a deleted session, never its label |
 //! | `GET /v1/sessions/{id}/tools` | | `Vec<ToolSpec>` |
 //! | `POST /v1/calls` | [`CallRequest`] | [`CallResult`] |
 //! | `POST /v1/explain` | [`ExplainRequest`] | [`Walk`] |
