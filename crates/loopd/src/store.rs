@@ -15,6 +15,7 @@ mod heads;
 mod housekeeper;
 mod lock;
 mod options;
+mod place;
 mod plan;
 mod reader;
 mod reconcile;

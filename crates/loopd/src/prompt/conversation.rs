@@ -118,6 +118,7 @@ pub struct Conversation {
     next_call: CallId,
     next_model_call: ModelCallId,
     next_turn: TurnId,
+    last_slot: Option<u32>,
 }
 
 impl Default for Conversation {
@@ -135,6 +136,7 @@ impl Default for Conversation {
             next_call: CallId::FIRST,
             next_model_call: ModelCallId::FIRST,
             next_turn: TurnId::FIRST,
+            last_slot: None,
         }
     }
 }
@@ -200,6 +202,19 @@ impl Conversation {
     /// The number for the next turn.
     pub fn next_turn(&self) -> TurnId {
         self.next_turn
+    }
+
+    /// Leaves out numbers that are in use although no entry has them: those of an earlier session of
+    /// this name, and of model calls whose answer was never stored.
+    pub fn skip_to(&mut self, turn: TurnId, call: CallId, model_call: ModelCallId) {
+        self.next_turn = self.next_turn.max(turn);
+        self.next_call = self.next_call.max(call);
+        self.next_model_call = self.next_model_call.max(model_call);
+    }
+
+    /// The slot that the last answer came from, if that is known.
+    pub fn last_slot(&self) -> Option<u32> {
+        self.last_slot
     }
 
     /// The serialised messages, without the brackets around them.
@@ -361,6 +376,7 @@ impl Conversation {
             calls: calls.len(),
         };
         self.append(&assistant.message, kind);
+        self.last_slot = assistant.receipt.slot;
         let usage = assistant.receipt.usage();
         self.measured = (usage.prompt_tokens > 0).then(|| Measured {
             tokens: usage.tokens(),

@@ -131,3 +131,20 @@ impl StoreError {
         }
     }
 }
+
+impl From<StoreError> for bxcore::problem::Problem {
+    fn from(error: StoreError) -> Self {
+        let title = match error.code() {
+            Code::DiskFull => "There is no space to store what happened",
+            Code::SessionUnknown => "There is no such session",
+            Code::TranscriptBroken => "The session's transcript can't be read",
+            Code::SessionHeld => "The session is in use",
+            Code::TooLarge => "The session's transcript is full",
+            Code::BadRequest => "The backup can't be made",
+            Code::HomeHeld => "The state folder is in use",
+            Code::StateBroken => "The state database can't be used",
+            _ => "What happened could not be stored",
+        };
+        Self::new(error.code(), title).detail(error.to_string())
+    }
+}

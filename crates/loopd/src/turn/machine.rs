@@ -262,6 +262,11 @@ impl Turn {
         &self.context
     }
 
+    /// What the turn is doing: `committing`, `calling`, `running` or `ended`.
+    pub fn doing(&self) -> &'static str {
+        self.state.name()
+    }
+
     /// Whether the turn ended.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Ended)
@@ -271,6 +276,11 @@ impl Turn {
     /// stored or the turn is not over, so that it must be loaded anew.
     pub fn into_conversation(self) -> Option<Conversation> {
         let mut conversation = (self.stored && self.is_over()).then_some(self.conversation)?;
+        conversation.skip_to(
+            self.turn.next(),
+            conversation.next_call(),
+            self.next_model_call,
+        );
         conversation.shrink();
         Some(conversation)
     }

@@ -1,0 +1,77 @@
+//! `[guardrails]`: limits of every session that the owner or a door starts.
+
+use bxcore::guardrails::{Limits, ToolRules};
+use bxcore::money::MicroUsd;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeSet;
+
+/// Limits on tokens, money and tools. Left out means unlimited; 0 means nothing at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Guardrails {
+    /// The most tokens of one turn, its helpers' included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// The most money of one turn, its helpers' included, in dollars as text: `"0.50"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<Usd>,
+    /// The most tokens of all sessions together in one day (UTC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daily_tokens: Option<u64>,
+    /// The most money of all sessions together in one day (UTC).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub daily_usd: Option<Usd>,
+    /// If given, only these tools (names or risk tags) may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow: Option<BTreeSet<String>>,
+    /// These tools (names or risk tags) may not be used.
+    pub deny: BTreeSet<String>,
+    /// These tools (names or risk tags) need the owner's approval each time.
+    pub approval_required: BTreeSet<String>,
+}
+
+impl Guardrails {
+    /// The limits of one turn.
+    pub fn per_turn(&self) -> Limits {
+        Limits {
+            tokens: self.tokens,
+            usd: self.usd.map(|usd| usd.0),
+        }
+    }
+
+    /// The limits of a day.
+    pub fn per_day(&self) -> Limits {
+        Limits {
+            tokens: self.daily_tokens,
+            usd: self.daily_usd.map(|usd| usd.0),
+        }
+    }
+
+    /// The rules that brokerd judges the session's tool calls by.
+    pub fn tool_rules(&self) -> ToolRules {
+        ToolRules {
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            approval_required: self.approval_required.clone(),
+        }
+    }
+}
+
+/// Dollars as text, so that no floating point comes near money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usd(pub MicroUsd);
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        MicroUsd::parse_dollars(&text)
+            .map(Self)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}

@@ -1,0 +1,221 @@
+//! One model call through inferproxy: sends the bytes, follows the stream, gives the answer.
+
+use bxcore::chat::{AnswerBuilder, AnswerError, Chunk, ModelAnswer, PromptProgress};
+use bxcore::code::Code;
+use bxcore::id::{BackendName, ModelCallId, SessionId};
+use bxcore::problem::Problem;
+use bxcore::usage::Receipt;
+use bxcore::wire::inferproxy::{
+    BackendInfo, EVENT_PROBLEM, EVENT_RECEIPT, EVENT_WAITING, HEADER_BACKEND, HEADER_CALL,
+    HEADER_LANE, HEADER_SESSION, HEADER_SLOT, Lane, StopReply, StopRequest, Waiting,
+};
+use bxkit::rpc::{CallError, Client};
+use bytes::Bytes;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+/// How long inferproxy may take to say what a stop became, past its own bound of two seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One request to a model.
+#[derive(Debug)]
+pub struct ModelRequest<'a> {
+    /// The backend.
+    pub backend: &'a BackendName,
+    /// The slot, on a backend that has slots.
+    pub slot: Option<u32>,
+    /// What the slot is used for.
+    pub lane: Lane,
+    /// The session.
+    pub session: &'a SessionId,
+    /// The session's number for the call.
+    pub call: ModelCallId,
+    /// The body, byte for byte as the server gets it.
+    pub body: Bytes,
+}
+
+/// What arrives of an answer before it is whole.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Piece<'a> {
+    /// Why nothing comes yet.
+    Waiting(Waiting),
+    /// How far the prompt is read.
+    Prefill(PromptProgress),
+    /// More of the reasoning.
+    Reasoning(&'a str),
+    /// More of the text.
+    Content(&'a str),
+}
+
+/// Is told what arrives of an answer, piece by piece, while the call is under way.
+pub trait Listener: Send {
+    /// Takes a piece. The call waits for it, so that a slow listener slows the stream down.
+    fn hear(&mut self, piece: Piece<'_>) -> impl Future<Output = ()> + Send;
+}
+
+/// How a model call failed.
+#[derive(Debug)]
+pub enum InferenceError {
+    /// inferproxy or the server says why; what was used is known or nothing was.
+    Refused(Problem),
+    /// The answer went on past its bounds, or ended without an end.
+    Answer(AnswerError),
+    /// inferproxy went away in the middle: what the call used will never be known.
+    Lost(CallError),
+}
+
+impl InferenceError {
+    /// The failure as a person meets it.
+    pub fn problem(&self) -> Problem {
+        match self {
+            Self::Refused(problem) => problem.clone(),
+            Self::Answer(error @ AnswerError::CutOff) => {
+                Problem::new(Code::BackendCutOff, "The model's answer broke off")
+                    .detail(error.to_string())
+            }
+            Self::Answer(error) => {
+                Problem::new(Code::BackendGarbled, "The model's answer is out of bounds")
+                    .detail(error.to_string())
+            }
+            Self::Lost(error) => error.problem(),
+        }
+    }
+}
+
+/// Calls inferproxy. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Inference {
+    client: Client,
+}
+
+impl Inference {
+    /// Over this client of inferproxy's socket.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// What backends there are.
+    pub async fn backends(&self) -> Result<Vec<BackendInfo>, CallError> {
+        self.client.get("/v1/backends").await
+    }
+
+    /// Waits until inferproxy answers.
+    pub async fn wait_ready(&self, within: Duration) -> Result<(), CallError> {
+        self.client.wait_ready(within).await.map(drop)
+    }
+
+    /// Makes one model call; `listener` is told what arrives. Dropping the future stops the call.
+    pub async fn call(
+        &self,
+        request: ModelRequest<'_>,
+        listener: &mut impl Listener,
+    ) -> Result<(ModelAnswer, Receipt), InferenceError> {
+        let headers = headers(&request).map_err(InferenceError::Refused)?;
+        let mut stream = match self
+            .client
+            .stream_raw("/v1/chat", request.body, headers)
+            .await
+        {
+            Ok(stream) => stream,
+            Err(CallError::Refused(problem)) => return Err(InferenceError::Refused(problem)),
+            Err(error) => return Err(InferenceError::Lost(error)),
+        };
+        let mut builder = AnswerBuilder::default();
+        let mut receipt = None;
+        while let Some(event) = stream.next().await {
+            let event = event.map_err(InferenceError::Lost)?;
+            match event.event.as_str() {
+                EVENT_WAITING => {
+                    let waiting = read(&event.data)?;
+                    listener.hear(Piece::Waiting(waiting)).await;
+                }
+                EVENT_RECEIPT => receipt = Some(read::<Receipt>(&event.data)?),
+                EVENT_PROBLEM => return Err(InferenceError::Refused(read(&event.data)?)),
+                _ if event.data == "[DONE]" => {}
+                _ => take_chunk(read(&event.data)?, &mut builder, listener).await?,
+            }
+        }
+        let answer = builder.finish().map_err(InferenceError::Answer)?;
+        match receipt {
+            Some(receipt) => Ok((answer, receipt)),
+            None => Err(InferenceError::Answer(AnswerError::CutOff)),
+        }
+    }
+
+    /// Makes sure that a call which was dropped is over at the server too.
+    pub async fn stop(
+        &self,
+        session: &SessionId,
+        call: ModelCallId,
+    ) -> Result<StopReply, CallError> {
+        let request = StopRequest {
+            session: session.clone(),
+            call,
+        };
+        self.client
+            .clone()
+            .timeout(STOP_TIMEOUT)
+            .post("/v1/stop", &request)
+            .await
+    }
+}
+
+async fn take_chunk(
+    chunk: Chunk,
+    builder: &mut AnswerBuilder,
+    listener: &mut impl Listener,
+) -> Result<(), InferenceError> {
+    if let Some(progress) = chunk.prompt_progress {
+        listener.hear(Piece::Prefill(progress)).await;
+    }
+    let Some(choice) = chunk.choices.into_iter().next() else {
+        return Ok(());
+    };
+    if let Some(text) = choice
+        .delta
+        .reasoning_content
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    {
+        listener.hear(Piece::Reasoning(text)).await;
+    }
+    if let Some(text) = choice
+        .delta
+        .content
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    {
+        listener.hear(Piece::Content(text)).await;
+    }
+    builder.push(choice).map_err(InferenceError::Answer)
+}
+
+fn read<T: serde::de::DeserializeOwned>(data: &str) -> Result<T, InferenceError> {
+    serde_json::from_str(data).map_err(|error| {
+        let problem = Problem::new(
+            Code::BackendGarbled,
+            "The model server sent something that is no chat completion",
+        );
+        InferenceError::Refused(problem.detail(error.to_string()))
+    })
+}
+
+fn headers(request: &ModelRequest<'_>) -> Result<HeaderMap, Problem> {
+    let mut map = HeaderMap::new();
+    let mut put = |name: &'static str, text: &str| {
+        let value = HeaderValue::from_str(text).map_err(|error| {
+            Problem::new(Code::Internal, "A name can't be a header").detail(error.to_string())
+        })?;
+        map.insert(HeaderName::from_static(name), value);
+        Ok::<(), Problem>(())
+    };
+    put(HEADER_BACKEND, request.backend.as_str())?;
+    put(HEADER_LANE, request.lane.name())?;
+    put(HEADER_SESSION, request.session.as_str())?;
+    put(HEADER_CALL, &request.call.to_string())?;
+    if let Some(slot) = request.slot {
+        put(HEADER_SLOT, &slot.to_string())?;
+    }
+    Ok(map)
+}

@@ -1,0 +1,182 @@
+//! Makes a turn's model calls: the slot, the stream, the stop.
+
+use super::inference::{InferenceError, Listener, ModelRequest, Piece};
+use super::opening::internal;
+use super::perform::Performance;
+use super::sink::EventSink;
+use crate::prompt::AnswerStream;
+use crate::slots::{Ask, Permit};
+use crate::turn::{Input, ModelCall, Spent};
+use bxcore::code::Code;
+use bxcore::id::ModelCallId;
+use bxcore::problem::Problem;
+use bxcore::wire::inferproxy::{Lane, StopReply, Waiting};
+use bxcore::wire::loopd::{Priority, TurnEvent, WaitReason};
+
+impl Performance<'_> {
+    /// Waits for a slot and makes the call; none if a stop came first, whose command follows.
+    pub(super) async fn call_model(&mut self, call: ModelCall) -> Option<Input> {
+        let stop = self.hold.stop().clone();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            input = self.make_call(call) => Some(input),
+        }
+    }
+
+    async fn make_call(&mut self, call: ModelCall) -> Input {
+        let permit = match self.slot().await {
+            Ok(permit) => permit,
+            Err(problem) => {
+                return Input::CallFailed {
+                    problem,
+                    spent: Spent::Nothing,
+                };
+            }
+        };
+        let body = match self.turn.body(permit.slot()) {
+            Ok(body) => body,
+            Err(error) => {
+                return Input::CallFailed {
+                    problem: internal(&error),
+                    spent: Spent::Nothing,
+                };
+            }
+        };
+        let session = self.turn.session().clone();
+        let request = ModelRequest {
+            backend: &self.backend.name,
+            slot: permit.slot(),
+            lane: Lane::Main,
+            session: &session,
+            call: call.model_call,
+            body,
+        };
+        let mut viewer = Viewer {
+            shown: self.turn.answer_stream(),
+            sink: &mut *self.sink,
+        };
+        bxkit::fault::point("loopd.before-model-call");
+        let made = self.engine.inference.call(request, &mut viewer).await;
+        bxkit::fault::point("loopd.after-answer");
+        self.engine.live.set_draining(&session, false);
+        match made {
+            Ok((answer, mut receipt)) => {
+                receipt.taken_over = permit.taken_over();
+                Input::Answered { answer, receipt }
+            }
+            Err(error) => Input::CallFailed {
+                problem: error.problem(),
+                spent: spent(&error),
+            },
+        }
+    }
+
+    async fn slot(&mut self) -> Result<Permit, Problem> {
+        let ask = Ask {
+            backend: self.backend.name.clone(),
+            lane: Lane::Main,
+            priority: Priority::Live,
+            session: self.turn.session().clone(),
+            preferred: self.turn.conversation().last_slot(),
+        };
+        let mut ahead = None;
+        let gate = self.engine.gate.clone();
+        let mut permit = std::pin::pin!(gate.acquire(ask, |others| ahead = Some(others)));
+        // The first poll tells whether there is a wait, which the listener wants to know at once.
+        let granted = futures_util::poll!(permit.as_mut());
+        let granted = match granted {
+            std::task::Poll::Ready(granted) => granted,
+            std::task::Poll::Pending => {
+                let reason = WaitReason::Slot {
+                    ahead: self.waiting_ahead(),
+                };
+                self.sink.send(TurnEvent::Waiting { reason }).await;
+                permit.await
+            }
+        };
+        granted.map_err(|error| {
+            Problem::new(Code::SlotBusy, "No slot can be had").detail(error.to_string())
+        })
+    }
+
+    /// How many requests wait at the backend before this one.
+    fn waiting_ahead(&self) -> usize {
+        let rows = self.engine.gate.rows();
+        let waits =
+            |row: &&bxcore::wire::loopd::GateRow| !row.holds && row.backend == self.backend.name;
+        rows.iter().filter(waits).count().saturating_sub(1)
+    }
+
+    /// Makes sure that a call which was dropped is over at the server too.
+    pub(super) async fn stop_model(&mut self, model_call: ModelCallId) -> Input {
+        let session = self.turn.session().clone();
+        let reply = self.engine.inference.stop(&session, model_call).await;
+        self.engine
+            .live
+            .set_draining(&session, matches!(reply, Ok(StopReply::Draining)));
+        if let Err(error) = &reply {
+            tracing::warn!(%session, %error, "a stopped call could not be confirmed as over");
+        }
+        let problem = Problem::new(Code::Stopped, "The turn was stopped");
+        // What a stopped call used is not told by the server, so its whole reservation is charged.
+        Input::CallFailed {
+            problem,
+            spent: Spent::Unknown,
+        }
+    }
+}
+
+/// Shows an answer to whoever listens to the turn, as it arrives.
+struct Viewer<'a> {
+    shown: AnswerStream,
+    sink: &'a mut EventSink,
+}
+
+impl Listener for Viewer<'_> {
+    async fn hear(&mut self, piece: Piece<'_>) {
+        let event = match piece {
+            Piece::Waiting(waiting) => TurnEvent::Waiting {
+                reason: reason_of(&waiting),
+            },
+            Piece::Prefill(progress) => TurnEvent::Prefill { progress },
+            Piece::Reasoning(text) => TurnEvent::Reasoning {
+                text: text.to_owned(),
+            },
+            Piece::Content(text) => match self.shown.push(text) {
+                text if text.is_empty() => return,
+                text => TurnEvent::Delta { text },
+            },
+        };
+        self.sink.send(event).await;
+    }
+}
+
+fn reason_of(waiting: &Waiting) -> WaitReason {
+    match *waiting {
+        Waiting::Loading => WaitReason::Loading,
+        Waiting::Draining => WaitReason::Draining,
+        Waiting::RetryAfter { ms } => WaitReason::RetryAfter { ms },
+    }
+}
+
+/// What a failed call used, as far as anybody can tell.
+fn spent(error: &InferenceError) -> Spent {
+    match error {
+        InferenceError::Refused(problem) => match problem.code {
+            // The server never began.
+            Code::BackendUnknown
+            | Code::BackendUnreachable
+            | Code::BackendLoading
+            | Code::BackendSlotMissing
+            | Code::BackendBusy
+            | Code::NoBackend
+            | Code::SlotNotOwned
+            | Code::SlotBusy
+            | Code::FieldNotAllowed
+            | Code::ContextFull => Spent::Nothing,
+            _ => Spent::Unknown,
+        },
+        InferenceError::Answer(_) | InferenceError::Lost(_) => Spent::Unknown,
+    }
+}

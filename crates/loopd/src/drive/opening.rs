@@ -1,0 +1,260 @@
+//! From a request for a turn to a turn that may begin.
+
+use super::backend::choose;
+use super::engine::{Engine, held};
+use super::holds::{Hold, HoldError};
+use super::sink::EventSink;
+use crate::prompt::{Conversation, KeptReasoning};
+use crate::slots::Layout;
+use crate::store::StoreError;
+use crate::tools::Catalog;
+use crate::turn::{Limits, Lost, Opening, Turn, TurnContext};
+use bxcore::chat::RawMessage;
+use bxcore::code::Code;
+use bxcore::id::SessionId;
+use bxcore::label::{Class, Label};
+use bxcore::money::Price;
+use bxcore::problem::Problem;
+use bxcore::transcript::{Open, User};
+use bxcore::wire::brokerd::{Authority, Register};
+use bxcore::wire::inferproxy::BackendInfo;
+use bxcore::wire::loopd::{TurnEvent, TurnRequest, WaitReason};
+use bxkit::keys::Token;
+use std::sync::Arc;
+
+/// The longest message of a person, in bytes.
+const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
+
+/// What a session had before a turn.
+pub(super) struct Past {
+    pub(super) conversation: Conversation,
+    pub(super) is_new: bool,
+}
+
+/// What a turn stands on besides its session.
+pub(super) struct Ground {
+    pub(super) backend: BackendInfo,
+    pub(super) authority: Authority,
+    pub(super) catalog: Arc<Catalog>,
+}
+
+impl Engine {
+    /// Works one message to its end.
+    pub(super) async fn turn(&self, request: TurnRequest, mut sink: EventSink) {
+        if let Err(problem) = self.try_turn(request, &mut sink).await {
+            sink.send(TurnEvent::Refused { problem }).await;
+        }
+    }
+
+    async fn try_turn(&self, request: TurnRequest, sink: &mut EventSink) -> Result<(), Problem> {
+        check_text(&request.text)?;
+        let session = match &request.session {
+            Some(session) => session.clone(),
+            None => self.new_session_id()?,
+        };
+        let hold = self.hold(&session, request.no_wait, sink).await?;
+        let past = self.past(&session).await?;
+        if past.is_new && session.is_reserved() {
+            return Err(reserved(&session));
+        }
+        let label = Label::new(request.class.unwrap_or(Class::Private), false);
+        let ground = self.ground(&session, &past, &request, label).await?;
+        let opening = self.opening(&session, &past, &ground.backend, &request.text, label);
+        let context = self.context(&session, &past, &ground, Lost::default());
+        let begun = Turn::begin(context, past.conversation, opening);
+        let (turn, first) = begun.map_err(|error| internal(&error))?;
+        self.carry_out(turn, first, &ground.backend, &hold, sink)
+            .await;
+        Ok(())
+    }
+
+    async fn hold(
+        &self,
+        session: &SessionId,
+        no_wait: bool,
+        sink: &mut EventSink,
+    ) -> Result<Hold, Problem> {
+        if no_wait || !self.holds.is_held(session) {
+            let taken = self.holds.take(session, false, || {}).await;
+            match taken {
+                Err(HoldError::Held) if !no_wait => {}
+                taken => return taken.map_err(|error| not_held(session, error)),
+            }
+        }
+        sink.send(TurnEvent::Waiting {
+            reason: WaitReason::Session,
+        })
+        .await;
+        tokio::select! {
+            taken = self.holds.take(session, true, || {}) => {
+                taken.map_err(|error| not_held(session, error))
+            }
+            // Nobody waits for a turn that has not begun.
+            () = sink.gone() => Err(Problem::new(Code::Stopped, "Whoever asked for the turn went away")),
+        }
+    }
+
+    pub(super) async fn past(&self, session: &SessionId) -> Result<Past, Problem> {
+        if let Some(conversation) = self.live.take(session) {
+            return Ok(Past {
+                conversation,
+                is_new: false,
+            });
+        }
+        let lines = match self.store.load(session).await {
+            Ok(lines) => lines,
+            Err(StoreError::SessionUnknown(_)) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let counters = self.store.counters(session).await?;
+        let mut conversation = Conversation::from_lines(&lines);
+        conversation.skip_to(
+            counters.turn.next(),
+            counters.call.next(),
+            counters.model_call.next(),
+        );
+        Ok(Past {
+            conversation,
+            is_new: lines.is_empty(),
+        })
+    }
+
+    /// Has brokerd join the message's label and looks what backends there are, both at once.
+    async fn ground(
+        &self,
+        session: &SessionId,
+        past: &Past,
+        request: &TurnRequest,
+        label: Label,
+    ) -> Result<Ground, Problem> {
+        let own = past.conversation.epoch().map(|epoch| &epoch.backend);
+        // The backend comes first in the order of refusals: without one, nothing else matters, and
+        // a session that never begins must not leave a label behind.
+        let known = self.inference.backends().await?;
+        let backend = choose(&known, request.backend.as_ref(), own)?.clone();
+        self.gate.declare(&backend.name, &Layout::of(&backend));
+        let (authority, catalog) = self.authority(session, label).await?;
+        Ok(Ground {
+            backend,
+            authority,
+            catalog,
+        })
+    }
+
+    pub(super) async fn authority(
+        &self,
+        session: &SessionId,
+        raise: Label,
+    ) -> Result<(Authority, Arc<Catalog>), Problem> {
+        let rules = self.config.guardrails.tool_rules();
+        let register = Register {
+            raise,
+            parent: None,
+            rules,
+        };
+        let authority = self.broker.register(session, &register).await?;
+        let tools = self.broker.tools(session).await?;
+        Ok((authority, Arc::new(Catalog::new(tools))))
+    }
+
+    fn opening(
+        &self,
+        session: &SessionId,
+        past: &Past,
+        backend: &BackendInfo,
+        text: &str,
+        label: Label,
+    ) -> Opening {
+        let open = past.is_new.then(|| Open {
+            session: session.clone(),
+            parent: None,
+            label,
+        });
+        Opening {
+            open,
+            epoch: past.conversation.next_epoch(backend, &self.config.sampling),
+            user: User {
+                turn: past.conversation.next_turn(),
+                label,
+                message: RawMessage::user(text),
+            },
+        }
+    }
+
+    pub(super) fn context(
+        &self,
+        session: &SessionId,
+        past: &Past,
+        ground: &Ground,
+        lost: Lost,
+    ) -> TurnContext {
+        TurnContext {
+            session: session.clone(),
+            label: ground.authority.label,
+            next_model_call: past.conversation.next_model_call(),
+            limits: Limits {
+                tool_iterations: self.config.tool_iterations,
+                answer_tokens: self.config.answer_tokens,
+                tool_result_bytes: self.config.tool_result_bytes,
+            },
+            price: Price::FREE,
+            reasoning: kept(&ground.backend),
+            catalog: Arc::clone(&ground.catalog),
+            lost,
+        }
+    }
+
+    /// A new session's id: the day, for people, and enough chance that no two are equal.
+    fn new_session_id(&self) -> Result<SessionId, Problem> {
+        const CHANCE_CHARS: usize = 8;
+        let token = Token::generate().map_err(|error| internal(&error))?;
+        let chance = &token.expose()[..CHANCE_CHARS];
+        let day = jiff::Zoned::now().strftime("%Y%m%d").to_string();
+        SessionId::new(format!("chat-{day}-{chance}")).map_err(|error| internal(&error))
+    }
+}
+
+fn kept(backend: &BackendInfo) -> KeptReasoning {
+    if backend.keeps_reasoning {
+        KeptReasoning::SentBack
+    } else {
+        KeptReasoning::Dropped
+    }
+}
+
+fn check_text(text: &str) -> Result<(), Problem> {
+    if text.trim().is_empty() {
+        return Err(Problem::new(
+            Code::BadRequest,
+            "There is nothing to answer: the message is empty",
+        ));
+    }
+    if text.len() > MAX_MESSAGE_BYTES {
+        let title = format!(
+            "The message is {} bytes long; the limit is {MAX_MESSAGE_BYTES}",
+            text.len()
+        );
+        let hint = "put long material into a file of the workspace and name it in the message";
+        return Err(Problem::new(Code::TooLarge, title).hint(hint));
+    }
+    Ok(())
+}
+
+fn not_held(session: &SessionId, error: HoldError) -> Problem {
+    held(session).detail(error.to_string()).hint(format!(
+        "wait for it, or stop it with `bxctl session stop {session}`"
+    ))
+}
+
+fn reserved(session: &SessionId) -> Problem {
+    Problem::new(
+        Code::SessionIdInvalid,
+        format!("A session can't be named `{session}`"),
+    )
+    .detail("ids that begin with `sub-` or `seat-` are given by Boxmaker alone")
+    .hint("choose another id, or leave `--session` out for a new one")
+}
+
+pub(super) fn internal(error: &dyn std::error::Error) -> Problem {
+    Problem::new(Code::Internal, "A fault in Boxmaker").detail(error.to_string())
+}

@@ -1,0 +1,130 @@
+//! Goes on with turns that a crash interrupted.
+
+use super::backend::choose;
+use super::engine::Engine;
+use super::holds::Hold;
+use super::opening::{Ground, Past, internal};
+use super::sink::EventSink;
+use crate::prompt::Conversation;
+use crate::slots::Layout;
+use crate::store::{LostCall, Unfinished};
+use crate::turn::{Input, Lost, Turn, unfinished};
+use bxcore::problem::Problem;
+use bxcore::usage::Usage;
+use bxcore::wire::inferproxy::BackendInfo;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long the other roles may take to be there.
+const ROLES_READY: Duration = Duration::from_secs(60);
+/// How long a model server may take to be there after a restart of the whole machine.
+const BACKEND_READY: Duration = Duration::from_secs(300);
+/// How often to look for it.
+const BACKEND_POLL: Duration = Duration::from_secs(2);
+
+impl Engine {
+    /// Carries an interrupted turn to its end.
+    pub(super) async fn resume_turn(&self, hold: Hold, left: Unfinished, lost: &[LostCall]) {
+        tracing::info!(session = %left.session, turn = %left.turn, "resuming an interrupted turn");
+        if let Err(problem) = self.try_resume(&hold, &left, lost).await {
+            tracing::error!(session = %left.session, code = %problem.code, %problem, "can't resume the turn");
+        }
+    }
+
+    async fn try_resume(
+        &self,
+        hold: &Hold,
+        left: &Unfinished,
+        lost: &[LostCall],
+    ) -> Result<(), Problem> {
+        let session = &left.session;
+        let lines = self.store.load(session).await?;
+        let counters = self.store.counters(session).await?;
+        let Some(interrupted) = unfinished(&lines) else {
+            return Ok(());
+        };
+        let mut conversation = Conversation::from_lines(&lines);
+        conversation.skip_to(
+            conversation.next_turn(),
+            counters.call.next(),
+            counters.model_call.next(),
+        );
+        let past = Past {
+            conversation,
+            is_new: false,
+        };
+        self.broker.wait_ready(ROLES_READY).await?;
+        self.inference.wait_ready(ROLES_READY).await?;
+        let (authority, catalog) = self.authority(session, past.conversation.label()).await?;
+        let found = self.backend_for(&past).await;
+        let backend = match &found {
+            Ok(backend) => backend.clone(),
+            // The turn has to end even so; it is stopped below before it would need the backend.
+            Err(problem) => self.stand_in(&past).await.ok_or_else(|| problem.clone())?,
+        };
+        let ground = Ground {
+            backend,
+            authority,
+            catalog,
+        };
+        let epoch = found
+            .as_ref()
+            .ok()
+            .and_then(|backend| past.conversation.next_epoch(backend, &self.config.sampling));
+        let context = self.context(session, &past, &ground, charged(left, lost));
+        let resumed = Turn::resume(context, past.conversation, epoch, interrupted);
+        let (mut turn, mut commands) = resumed.map_err(|error| internal(&error))?;
+        if found.is_err() {
+            commands.extend(turn.on(Input::Stop).map_err(|error| internal(&error))?);
+        }
+        self.carry_out(
+            turn,
+            commands,
+            &ground.backend,
+            hold,
+            &mut EventSink::nobody(),
+        )
+        .await;
+        Ok(())
+    }
+
+    /// The session's backend, once it is there.
+    async fn backend_for(&self, past: &Past) -> Result<BackendInfo, Problem> {
+        let own = past.conversation.epoch().map(|epoch| epoch.backend.clone());
+        let deadline = Instant::now() + BACKEND_READY;
+        loop {
+            let known = self.inference.backends().await?;
+            match choose(&known, None, own.as_ref()) {
+                Ok(backend) => {
+                    self.gate.declare(&backend.name, &Layout::of(backend));
+                    return Ok(backend.clone());
+                }
+                Err(problem) if Instant::now() >= deadline => return Err(problem),
+                Err(_) => sleep(BACKEND_POLL).await,
+            }
+        }
+    }
+
+    /// Any backend that is known, in whatever state.
+    async fn stand_in(&self, past: &Past) -> Option<BackendInfo> {
+        let own = past.conversation.epoch().map(|epoch| epoch.backend.clone());
+        let known = self.inference.backends().await.ok()?;
+        let same = known
+            .iter()
+            .find(|backend| Some(&backend.name) == own.as_ref());
+        same.or(known.first()).cloned()
+    }
+}
+
+/// What the store charged for calls of the interrupted turn whose end nobody saw.
+fn charged(left: &Unfinished, lost: &[LostCall]) -> Lost {
+    let own = lost.iter().filter(|call| call.session == left.session);
+    own.fold(Lost::default(), |sum, call| Lost {
+        usage: sum.usage.plus(Usage {
+            model_calls: 1,
+            prompt_tokens: call.charged.tokens,
+            ..Usage::default()
+        }),
+        cost: sum.cost.saturating_add(call.charged.usd),
+    })
+}

@@ -1,0 +1,100 @@
+//! Runs a turn's tool calls: loopd's own here, all others at brokerd.
+
+use super::perform::Performance;
+use crate::tools::{self, OwnEnv, OwnTool, Target};
+use crate::turn::{Input, RunTool};
+use bxcore::code::Code;
+use bxcore::id::CallId;
+use bxcore::problem::Problem;
+use bxcore::transcript::CallOutcome;
+use bxcore::wire::brokerd::{CallRequest, CallResult};
+use bxkit::rpc::CallError;
+use std::time::Duration;
+
+/// How often a call is made again because brokerd went away in the middle of it. It answers the
+/// same key from its record, so that nothing runs twice.
+const MAX_TOOL_TRIES: u32 = 3;
+/// How long brokerd may take to come back.
+const BROKER_RETURN: Duration = Duration::from_secs(30);
+
+impl Performance<'_> {
+    /// Runs a tool; none if a stop came first, whose command follows.
+    pub(super) async fn run_tool(&mut self, run: RunTool) -> Option<Input> {
+        let stop = self.hold.stop().clone();
+        let call = run.call;
+        bxkit::fault::point("loopd.before-tool");
+        let result = match run.target {
+            Target::Own(tool) => self.run_own(tool, &run.arguments),
+            Target::Broker => tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                result = self.run_at_broker(run) => result,
+            },
+        };
+        bxkit::fault::point("loopd.after-tool");
+        Some(Input::ToolEnded { call, result })
+    }
+
+    fn run_own(&self, tool: OwnTool, arguments: &str) -> CallResult {
+        let now = jiff::Zoned::now();
+        let max_result_bytes =
+            usize::try_from(self.engine.config.tool_result_bytes).unwrap_or(usize::MAX);
+        let env = OwnEnv {
+            now: &now,
+            catalog: &self.turn.context().catalog,
+            mode: self.turn.conversation().mode(),
+            max_result_bytes,
+        };
+        tools::run(tool, arguments, &env)
+    }
+
+    async fn run_at_broker(&self, run: RunTool) -> CallResult {
+        let mut request = CallRequest {
+            session: self.turn.session().clone(),
+            call: run.call,
+            tool: run.tool,
+            arguments: run.arguments,
+            label: self.turn.label(),
+            result_bytes: self.engine.config.tool_result_bytes,
+            resumed: run.resumed,
+        };
+        let broker = &self.engine.broker;
+        let mut tries = 1;
+        loop {
+            let error = match broker.call(&request).await {
+                Ok(result) => return result,
+                Err(error) => error,
+            };
+            let gone = !matches!(error, CallError::Refused(_));
+            if !gone || tries == MAX_TOOL_TRIES || broker.wait_ready(BROKER_RETURN).await.is_err() {
+                return self.not_run(&error.problem());
+            }
+            tries += 1;
+            request.resumed = true;
+        }
+    }
+
+    /// A call that a stop overtook. Whether it took effect is brokerd's to know.
+    pub(super) fn stopped_tool(&self, call: CallId) -> Input {
+        let problem = Problem::new(Code::Interrupted, "The call was interrupted by a stop");
+        let result = CallResult {
+            outcome: CallOutcome::Interrupted,
+            ..self.not_run(&problem)
+        };
+        Input::ToolEnded { call, result }
+    }
+
+    fn not_run(&self, problem: &Problem) -> CallResult {
+        let content = problem.to_string();
+        CallResult {
+            outcome: CallOutcome::Failed,
+            code: Some(problem.code),
+            raw_bytes: content.len() as u64,
+            content,
+            // Our own words, but they may tell of what the session knows.
+            label: self.turn.label(),
+            session_label: self.turn.label(),
+            audit: None,
+        }
+    }
+}
