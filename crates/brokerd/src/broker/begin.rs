@@ -87,11 +87,15 @@ impl Core {
             };
         }
         let recorded = self.ledger.call(&asked.key)?;
-        match self.from_record(&asked, recorded) {
-            Replay::Run => self.decide_call(asked, batch),
+        match self.recalled(&asked, recorded) {
+            Replay::Run => {
+                self.raise_as_claimed(&asked, batch)?;
+                self.decide_call(&asked, batch)
+            }
             Replay::Answer(result) => Ok(Came::Ended(*result)),
             Replay::Other => Err(Fault::Request(other_call(&asked.key))),
             Replay::Interrupted(audit) => {
+                self.raise_as_claimed(&asked, batch)?;
                 let result = answer::interrupted(asked.label, audit);
                 self.store(&asked, result.clone(), batch)?;
                 Ok(Came::Ended(result))
@@ -99,8 +103,17 @@ impl Core {
         }
     }
 
+    /// Joins what loopd says that the session has read, where the ledger does not have it.
+    fn raise_as_claimed(&mut self, asked: &Asked, batch: &Batch) -> Result<(), Fault> {
+        if asked.label != asked.session.label {
+            self.writing(batch)?;
+            self.ledger.raise(&asked.key.session, asked.label)?;
+        }
+        Ok(())
+    }
+
     /// What the record says about a call that may have been made before.
-    fn from_record(&self, asked: &Asked, recorded: Recorded) -> Replay {
+    fn recalled(&self, asked: &Asked, recorded: Recorded) -> Replay {
         let may_repeat = asked
             .tool
             .as_ref()
@@ -133,7 +146,7 @@ impl Core {
         }
     }
 
-    fn decide_call(&mut self, asked: Asked, batch: &mut Batch) -> Result<Came, Fault> {
+    fn decide_call(&mut self, asked: &Asked, batch: &mut Batch) -> Result<Came, Fault> {
         let arguments = match &asked.tool {
             Some(tool) => Arguments::read(&asked.request.arguments, &tool.judged.schema),
             None => Arguments::NotGiven,
@@ -149,18 +162,14 @@ impl Core {
             facts: &Facts::default(),
         });
         count(&decision);
-        if asked.label != asked.session.label {
-            self.writing(batch)?;
-            self.ledger.raise(&asked.key.session, asked.label)?;
-        }
         match (decision.next, asked.tool.clone(), arguments) {
             (Next::Run, Some(tool), Arguments::Valid(arguments)) => Ok(Came::Run(
-                self.allow(&asked, tool, arguments, decision, batch),
+                self.allow(asked, tool, arguments, decision, batch),
             )),
-            (Next::Refuse(code), ..) => self.deny(&asked, code, decision, batch),
+            (Next::Refuse(code), ..) => self.deny(asked, code, decision, batch),
             // Asking the owner comes with approvals; whoever can't be asked has not agreed.
             (Next::Ask | Next::Run | Next::Unclear, ..) => {
-                self.deny(&asked, Code::ApprovalUnroutable, decision, batch)
+                self.deny(asked, Code::ApprovalUnroutable, decision, batch)
             }
         }
     }

@@ -134,7 +134,7 @@ fn prepare(db: &Connection) -> rusqlite::Result<()> {
     db.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     db.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;
-         PRAGMA trusted_schema = OFF;",
+         PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
     )
 }
 

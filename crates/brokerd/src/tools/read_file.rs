@@ -17,8 +17,10 @@ pub(super) const DESCRIPTION: &str = "Read a text file in the workspace. Long fi
 const MAX_READ_BYTES: u64 = 1024 * 1024;
 /// What is read if nothing is asked for.
 const DEFAULT_READ_BYTES: u64 = 64 * 1024;
+/// How many bytes it takes to show one that is no text.
+const MAX_SHOWN_PER_BYTE: usize = char::REPLACEMENT_CHARACTER.len_utf8();
 /// What the closing line needs of the result's space.
-const CLOSING_BYTES: usize = 160;
+const CLOSING_BYTES: usize = 240;
 
 pub(super) fn parameters() -> Value {
     json!({
@@ -56,27 +58,32 @@ pub(super) fn run(run: &Run<'_>) -> Done {
         }
         Opened::Other(is) => return Err((ToolError::WrongKind { path: shown, is }, label)),
     };
-    let fits = (run.result_bytes.saturating_sub(CLOSING_BYTES)).max(1) as u64;
+    let fits = run.result_bytes.saturating_sub(CLOSING_BYTES).max(1);
     let wanted = arguments
         .max_bytes
         .unwrap_or(DEFAULT_READ_BYTES)
-        .min(MAX_READ_BYTES)
-        .min(fits);
-    let part = read_part(file, arguments.offset, wanted).map_err(|source| {
-        (
-            ToolError::System {
-                path: shown,
-                source,
-            },
-            label,
-        )
-    })?;
+        .min(MAX_READ_BYTES);
+    let wanted = wanted.min(fits as u64);
+    let mut part = Vec::new();
+    if arguments.offset < bytes {
+        part = read_part(file, arguments.offset, wanted).map_err(|source| {
+            (
+                ToolError::System {
+                    path: shown,
+                    source,
+                },
+                label,
+            )
+        })?;
+    }
+    if String::from_utf8_lossy(&part).len() > fits {
+        // Each byte that is no text takes three to show; the closing line must not be cut off.
+        part.truncate((fits / MAX_SHOWN_PER_BYTE).max(1));
+    }
     Ok(Output::ok(show(&part, arguments.offset, bytes), label))
 }
 
 fn read_part(mut file: File, offset: u64, wanted: u64) -> io::Result<Vec<u8>> {
-    // A start beyond what the system takes is beyond the end as well.
-    let offset = offset.min(i64::MAX as u64);
     file.seek(SeekFrom::Start(offset))?;
     let mut part = Vec::new();
     file.take(wanted).read_to_end(&mut part)?;

@@ -1,0 +1,20 @@
+//! brokerd from the outside: decisions, ledger, log, tools, calls, routes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "tests report by panicking"
+)]
+
+mod audit_log;
+mod calls;
+mod decision;
+mod disk_faults;
+mod histories;
+mod ledger;
+mod recovery;
+mod routes;
+mod support;
+mod tools;

@@ -1,0 +1,233 @@
+//! A broker on a disposable home, and the second reader of its log.
+
+use brokerd::audit::Boot;
+use brokerd::broker::{Broker, Opened, open};
+use brokerd::config::{self, Loaded};
+use brokerd::tools::Registry;
+use bxcore::id::{CallId, SessionId};
+use bxcore::label::Label;
+use bxcore::problem::Problem;
+use bxcore::tool::ToolName;
+use bxcore::wire::brokerd::{CallRequest, CallResult, Register};
+use bxkit::audit_reader::{self, Verified};
+use bxkit::home::Home;
+use jiff::Timestamp;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinHandle;
+
+/// The name of the folder beside the project that holds the second reader.
+const CHECKER: &str = "check/audit_verify.py";
+
+pub(crate) fn session(id: &str) -> SessionId {
+    SessionId::new(id).unwrap()
+}
+
+pub(crate) fn tool(name: &str) -> ToolName {
+    ToolName::new(name).unwrap()
+}
+
+pub(crate) fn request(id: &str, call: u64, name: &str, arguments: &str) -> CallRequest {
+    CallRequest {
+        session: session(id),
+        call: CallId(call),
+        tool: tool(name),
+        arguments: arguments.to_owned(),
+        label: Label::BOTTOM,
+        result_bytes: 8192,
+        resumed: false,
+    }
+}
+
+pub(crate) fn owner() -> Register {
+    raise(Label::OWNER)
+}
+
+pub(crate) fn raise(label: Label) -> Register {
+    Register {
+        raise: label,
+        parent: None,
+        rules: bxcore::guardrails::ToolRules::default(),
+    }
+}
+
+/// A home in a folder of its own.
+pub(crate) struct TestHome {
+    pub(crate) root: Root,
+    pub(crate) home: Home,
+}
+
+/// Where a home is: a folder that ends with the test, or somebody else's.
+pub(crate) enum Root {
+    Own(tempfile::TempDir),
+    Given(PathBuf),
+}
+
+impl Root {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Own(folder) => folder.path(),
+            Self::Given(path) => path,
+        }
+    }
+}
+
+impl TestHome {
+    pub(crate) fn new() -> Self {
+        Self::in_root(Root::Own(tempfile::tempdir().unwrap()))
+    }
+
+    /// The home that another process made in this folder.
+    pub(crate) fn at(root: &Path) -> Self {
+        Self::in_root(Root::Given(root.to_owned()))
+    }
+
+    fn in_root(root: Root) -> Self {
+        let home = Home::at(&root.path().join("home"));
+        home.create().unwrap();
+        Self { root, home }
+    }
+
+    /// Starts and ends it once, on a runtime of its own.
+    pub(crate) fn start_and_stop(&self) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async { self.start().stop().await });
+    }
+
+    /// A folder beside the home, for the owner's files.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        let path = self.root.path().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub(crate) fn configure(&self, text: &str) {
+        std::fs::write(self.home.config_dir().join("brokerd.toml"), text).unwrap();
+    }
+
+    pub(crate) fn loaded(&self) -> Loaded {
+        let tools = Registry::new().unwrap();
+        let file = self.home.config_dir().join("brokerd.toml");
+        config::load(&self.home, &file, &tools.specs()).unwrap()
+    }
+
+    pub(crate) fn try_open(&self) -> Result<Opened, Problem> {
+        let tools = Registry::new().unwrap();
+        let boot = Boot("test".to_owned());
+        open(&self.home, self.loaded(), tools, boot, Timestamp::now).map_err(Problem::from)
+    }
+
+    pub(crate) fn start(&self) -> Started {
+        let halted = Arc::new(Mutex::new(None));
+        let seen = Arc::clone(&halted);
+        let opened = self.try_open().unwrap();
+        let (broker, keeper) = Broker::start(opened, move |problem| {
+            *seen.lock().unwrap() = Some(problem);
+        });
+        Started {
+            broker,
+            keeper,
+            halted,
+        }
+    }
+
+    /// The workspace of a session's own, made.
+    pub(crate) fn workspace(&self, id: &str) -> PathBuf {
+        let path = self.home.state_dir().join("workspaces").join(id);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub(crate) fn segments(&self) -> Vec<PathBuf> {
+        audit_reader::segments(&self.home.audit_dir()).unwrap()
+    }
+
+    /// The log's records as JSON.
+    pub(crate) fn records(&self) -> Vec<serde_json::Value> {
+        let text: String = self
+            .segments()
+            .iter()
+            .map(|path| std::fs::read_to_string(path).unwrap())
+            .collect();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// Checks the log with both readers.
+    pub(crate) fn verify(&self) -> Verified {
+        let folder = self.home.audit_dir();
+        let verified = audit_reader::verify(&folder, None).unwrap();
+        if let Some(said) = second_reader(&folder) {
+            let head = verified.head.hex();
+            let expect = format!(
+                "{} records, seq {}, head {head}",
+                verified.records, verified.head.seq
+            );
+            assert_eq!(said, Ok(expect));
+        }
+        verified
+    }
+}
+
+/// A broker that runs.
+pub(crate) struct Started {
+    pub(crate) broker: Broker,
+    keeper: JoinHandle<()>,
+    pub(crate) halted: Arc<Mutex<Option<Problem>>>,
+}
+
+impl Started {
+    /// Ends it as a shutdown does: everything is on disk afterwards.
+    pub(crate) async fn stop(self) {
+        drop(self.broker);
+        self.keeper.await.unwrap();
+    }
+
+    pub(crate) async fn call(
+        &self,
+        id: &str,
+        call: u64,
+        name: &str,
+        arguments: &str,
+    ) -> CallResult {
+        self.broker
+            .call(request(id, call, name, arguments))
+            .await
+            .unwrap()
+    }
+}
+
+/// What the second reader says of a log; none where it is not at hand, as in a user's clone.
+pub(crate) fn second_reader(folder: &Path) -> Option<Result<String, String>> {
+    let script = checker()?;
+    let output = Command::new("python3")
+        .arg(script)
+        .arg(folder)
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Some(if output.status.success() {
+        Ok(said)
+    } else {
+        Err(said)
+    })
+}
+
+fn checker() -> Option<PathBuf> {
+    let beside_project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let shared = std::env::var_os("BOXMAKER_SHARED").map_or(beside_project, PathBuf::from);
+    let script = shared.join(CHECKER);
+    if script.exists() {
+        return Some(script);
+    }
+    eprintln!(
+        "{} is not there: only our own reader checks",
+        script.display()
+    );
+    None
+}
