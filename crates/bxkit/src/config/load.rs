@@ -42,13 +42,10 @@ pub fn parse<T: DeserializeOwned>(
 ) -> Result<T, ConfigError> {
     let table: T = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        ConfigError::at(
-            path,
-            text,
-            span,
-            error.message(),
-            suggestion(error.message()),
-        )
+        match suggestion(error.message()) {
+            Some((unknown, hint)) => ConfigError::at(path, text, span, unknown, Some(hint)),
+            None => ConfigError::at(path, text, span, error.message(), None),
+        }
     })?;
     check(&table).map_err(|invalid| {
         let span = locate(text, &invalid.key).unwrap_or(0..0);

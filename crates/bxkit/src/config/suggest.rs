@@ -6,11 +6,11 @@ const MIN_LIKENESS: f64 = 0.7;
 /// How many known words are listed when none is near.
 const MAX_LISTED: usize = 24;
 
-/// A hint for an error about an unknown field or variant.
+/// For an error about an unknown field or variant: what is unknown, and a hint.
 ///
 /// Works on serde's wording, "unknown field `x`, expected one of `a`, `b`": the only place where
 /// the known words are told.
-pub(super) fn suggestion(message: &str) -> Option<String> {
+pub(super) fn suggestion(message: &str) -> Option<(&str, String)> {
     let (unknown, expected) = message.split_once(", expected ")?;
     if !unknown.starts_with("unknown ") {
         return None;
@@ -18,14 +18,14 @@ pub(super) fn suggestion(message: &str) -> Option<String> {
     let written = in_ticks(unknown).next()?;
     let known: Vec<&str> = in_ticks(expected).collect();
     if let Some(nearest) = nearest(written, &known) {
-        return Some(format!("did you mean `{nearest}`?"));
+        return Some((unknown, format!("did you mean `{nearest}`?")));
     }
     let listed: Vec<String> = known
         .iter()
         .take(MAX_LISTED)
         .map(|word| format!("`{word}`"))
         .collect();
-    (!listed.is_empty()).then(|| format!("known here: {}", listed.join(", ")))
+    (!listed.is_empty()).then(|| (unknown, format!("known here: {}", listed.join(", "))))
 }
 
 /// The known word most like the written one, if any is like it at all.
@@ -50,7 +50,8 @@ mod tests {
     use super::*;
 
     fn check(message: &str, expect: Option<&str>) {
-        assert_eq!(suggestion(message).as_deref(), expect, "{message}");
+        let hint = suggestion(message).map(|(_, hint)| hint);
+        assert_eq!(hint.as_deref(), expect, "{message}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::{exit, fault, report};
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxcore::role::Role;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -35,6 +36,9 @@ pub const MAX_WORKER_THREADS: usize = 4;
 /// How many threads run a role's blocking code at most.
 pub const MAX_BLOCKING_THREADS: usize = 64;
 
+/// How many open files a role asks for.
+pub const MAX_DESCRIPTORS: u64 = 8192;
+
 /// Runs a role and gives its exit code.
 ///
 /// In this order: logging; the keys from standard input; the home; `prepare`, which reads the
@@ -52,6 +56,7 @@ where
 {
     init_logging("info");
     fault::init();
+    raise_descriptor_limit();
     match live(role, prepare, main) {
         Ok(()) => ExitCode::from(exit::EXIT_OK),
         Err(fatal) => {
@@ -160,6 +165,25 @@ fn runtime(worker_threads: Option<usize>) -> io::Result<tokio::runtime::Runtime>
         .max_blocking_threads(MAX_BLOCKING_THREADS)
         .enable_all()
         .build()
+}
+
+/// Allows as many open files as the system lets us have, up to [`MAX_DESCRIPTORS`].
+///
+/// The usual soft limit of 1024 is less than the connections that a socket may serve.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit
+        .maximum
+        .map_or(MAX_DESCRIPTORS, |maximum| maximum.min(MAX_DESCRIPTORS));
+    if limit.current.is_some_and(|current| current < most) {
+        let raised = Rlimit {
+            current: Some(most),
+            maximum: limit.maximum,
+        };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "the limit of open files can't be raised");
+        }
+    }
 }
 
 fn no_threads(error: &io::Error) -> Fatal {

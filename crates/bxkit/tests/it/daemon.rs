@@ -148,7 +148,7 @@ async fn a_wrong_configuration_ends_with_78_and_its_page() {
     let shown = text.replace(&started.root.path().display().to_string(), "HOME");
     insta::assert_snapshot!(shown, @r#"
     error[config-invalid]: A configuration file is wrong
-      HOME/config/brokerd.toml:1:1: unknown field `greting`, expected `greeting`
+      HOME/config/brokerd.toml:1:1: unknown field `greting`
         |
       1 | greting = "hello"
         | ^^^^^^^
