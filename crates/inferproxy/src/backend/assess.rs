@@ -59,6 +59,22 @@ pub fn assess(spec: &Spec, look: &Look) -> BackendInfo {
     }
 }
 
+/// What is known after a look that showed less than an earlier one did.
+///
+/// A server that is away or loads stays what it was, so that nobody takes a restart for another
+/// model; only its state is new.
+pub(super) fn carried_over(before: &BackendInfo, now: BackendInfo) -> BackendInfo {
+    let is_away = matches!(now.state, BackendState::Loading | BackendState::Unreachable);
+    if !is_away || before.fingerprint.is_empty() {
+        return now;
+    }
+    BackendInfo {
+        state: now.state,
+        problem: now.problem,
+        ..before.clone()
+    }
+}
+
 fn llama(spec: &Spec, props: &Props) -> BackendInfo {
     let caps = props.chat_template_caps;
     let native = caps.supports_tools && caps.supports_tool_calls;
@@ -239,6 +255,25 @@ mod tests {
         assert_ne!(look("a", "t", "1"), look("b", "t", "1"));
         assert_ne!(look("a", "t", "1"), look("a", "u", "1"));
         assert_ne!(look("ab", "t", "1"), look("a", "bt", "1"));
+    }
+
+    #[test]
+    fn a_server_that_is_away_stays_what_it_was() {
+        let spec = spec(BackendKind::LlamaServer);
+        let ready = assess(&spec, &props(r#"{"total_slots":3,"model_alias":"a"}"#));
+        let loading = assess(&spec, &Look::Loading(BackendKind::LlamaServer));
+        let kept = carried_over(&ready, loading.clone());
+        assert_eq!(
+            (kept.state, kept.problem.is_some()),
+            (BackendState::Loading, true)
+        );
+        assert_eq!(
+            (&kept.fingerprint, &kept.slots),
+            (&ready.fingerprint, &ready.slots)
+        );
+        assert_eq!(carried_over(&loading, loading.clone()), loading);
+        let other = assess(&spec, &props(r#"{"total_slots":3,"model_alias":"b"}"#));
+        assert_eq!(carried_over(&ready, other.clone()), other);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! One task a backend looks at the server, when somebody wants to know and the last look is too
 //! old; all who want to know share that look.
 
-use super::assess::{Look, assess};
+use super::assess::{Look, assess, carried_over};
 use super::inspect::{LOOK_TIMEOUT_MS, look};
 use super::place::Place;
 use super::spec::Spec;
@@ -187,8 +187,8 @@ impl Backend {
     }
 
     fn learn(&self, look: &Look) {
-        let info = assess(&self.spec, look);
         let before = self.current();
+        let info = carried_over(&before.info, assess(&self.spec, look));
         if before.info.state != info.state || before.info.fingerprint != info.fingerprint {
             tracing::info!(backend = %info.name, state = ?info.state, model = %info.model, "looked at a backend");
         }

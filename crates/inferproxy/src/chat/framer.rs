@@ -117,8 +117,9 @@ mod tests {
                     passed.extend_from_slice(&whole);
                 }
             }
+            // A further empty line alone may stay held, but no event that is whole.
             let end = last_end(text.as_bytes(), 0).unwrap_or(0);
-            prop_assert_eq!(passed.len(), end);
+            prop_assert!(text[passed.len()..end.max(passed.len())].trim().is_empty());
             passed.extend_from_slice(&framer.rest());
             prop_assert_eq!(passed, text.into_bytes());
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// The most bytes of a whole answer on the wire, with all that goes around its words.
 pub const MAX_STREAM_BYTES: usize = 128 * 1024 * 1024;
-/// The most bytes of its words as JSON text, where a character may take several.
-pub const MAX_ANSWER_TEXT_BYTES: usize = 2 * MAX_ANSWER_BYTES;
+/// The most bytes of its words, counted as the JSON text that they are on the wire.
+pub const MAX_ANSWER_TEXT_BYTES: usize = MAX_ANSWER_BYTES;
 
 /// An answer as it has passed so far.
 #[derive(Debug, Clone, Default)]

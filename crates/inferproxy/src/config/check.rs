@@ -253,6 +253,12 @@ mod tests {
     #[test]
     fn a_public_address_points_to_providers() {
         let text = "[[backend]]\nname = \"cloud\"\nurl = \"http://1.2.3.4\"\nkind = \"openai\"\n";
-        assert_snapshot!(refusal(text), @"");
+        assert_snapshot!(refusal(text), @r#"
+        inferproxy.toml:3:7: `backend.0.url`: it is a public address, not on this box or in a private network
+          |
+        3 | url = "http://1.2.3.4"
+          |       ^^^^^^^^^^^^^^^^
+        a server outside of your network is a [provider.NAME] in brokerd.toml, so that each call is decided and recorded
+        "#);
     }
 }
