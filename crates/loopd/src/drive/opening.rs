@@ -11,17 +11,23 @@ use crate::tools::Catalog;
 use crate::turn::{Limits, Lost, Opening, Turn, TurnContext};
 use bxcore::chat::RawMessage;
 use bxcore::code::Code;
-use bxcore::id::SessionId;
+use bxcore::id::{BackendName, SessionId};
 use bxcore::label::{Class, Label};
 use bxcore::money::Price;
 use bxcore::problem::Problem;
 use bxcore::transcript::{Open, User};
 use bxcore::wire::brokerd::{Authority, Register};
-use bxcore::wire::inferproxy::BackendInfo;
+use bxcore::wire::inferproxy::{BackendInfo, BackendState};
 use bxcore::wire::loopd::{TurnEvent, TurnRequest, WaitReason};
 use bxkit::keys::Token;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
+/// How long a server may load its model before a turn gives up.
+const LOADING_WAIT: Duration = Duration::from_secs(30 * 60);
+/// How often to look whether it is done.
+const LOADING_POLL: Duration = Duration::from_millis(500);
 /// The longest message of a person, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
@@ -58,7 +64,7 @@ impl Engine {
             return Err(reserved(&session));
         }
         let label = Label::new(request.class.unwrap_or(Class::Private), false);
-        let ground = self.ground(&session, &past, &request, label).await?;
+        let ground = self.ground(&session, &past, &request, label, sink).await?;
         let opening = self.opening(&session, &past, &ground.backend, &request.text, label);
         let context = self.context(&session, &past, &ground, Lost::default());
         let begun = Turn::begin(context, past.conversation, opening);
@@ -90,7 +96,7 @@ impl Engine {
                 taken.map_err(|error| not_held(session, error))
             }
             // Nobody waits for a turn that has not begun.
-            () = sink.gone() => Err(Problem::new(Code::Stopped, "Whoever asked for the turn went away")),
+            () = sink.gone() => Err(went_away()),
         }
     }
 
@@ -126,12 +132,13 @@ impl Engine {
         past: &Past,
         request: &TurnRequest,
         label: Label,
+        sink: &mut EventSink,
     ) -> Result<Ground, Problem> {
         let own = past.conversation.epoch().map(|epoch| &epoch.backend);
         // The backend comes first in the order of refusals: without one, nothing else matters, and
         // a session that never begins must not leave a label behind.
-        let known = self.inference.backends().await?;
-        let backend = choose(&known, request.backend.as_ref(), own)?.clone();
+        let wanted = request.backend.as_ref();
+        let backend = self.ready_backend(wanted, own, sink).await?;
         self.gate.declare(&backend.name, &Layout::of(&backend));
         let (authority, catalog) = self.authority(session, label).await?;
         Ok(Ground {
@@ -139,6 +146,36 @@ impl Engine {
             authority,
             catalog,
         })
+    }
+
+    /// The turn's backend, once it has loaded its model: before that it can't say what it is.
+    async fn ready_backend(
+        &self,
+        wanted: Option<&BackendName>,
+        own: Option<&BackendName>,
+        sink: &mut EventSink,
+    ) -> Result<BackendInfo, Problem> {
+        let deadline = Instant::now() + LOADING_WAIT;
+        let mut told = false;
+        loop {
+            let known = self.inference.backends().await?;
+            let backend = choose(&known, wanted, own)?;
+            if backend.state != BackendState::Loading {
+                return Ok(backend.clone());
+            }
+            if Instant::now() >= deadline {
+                return Err(still_loading(backend));
+            }
+            if !told {
+                told = true;
+                let reason = WaitReason::Loading;
+                sink.send(TurnEvent::Waiting { reason }).await;
+            }
+            tokio::select! {
+                () = sleep(LOADING_POLL) => {}
+                () = sink.gone() => return Err(went_away()),
+            }
+        }
     }
 
     pub(super) async fn authority(
@@ -244,6 +281,21 @@ fn not_held(session: &SessionId, error: HoldError) -> Problem {
     held(session).detail(error.to_string()).hint(format!(
         "wait for it, or stop it with `bxctl session stop {session}`"
     ))
+}
+
+fn went_away() -> Problem {
+    Problem::new(Code::Stopped, "Whoever asked for the turn went away")
+}
+
+fn still_loading(backend: &BackendInfo) -> Problem {
+    let title = format!(
+        "The model server `{}` is still loading its model",
+        backend.name
+    );
+    let mins = LOADING_WAIT.as_secs() / 60;
+    Problem::new(Code::BackendLoading, title)
+        .detail(format!("it was waited for {mins} minutes"))
+        .hint("look at the server's own log, and ask again")
 }
 
 fn reserved(session: &SessionId) -> Problem {
