@@ -133,12 +133,11 @@ fn a_body_of_any_size_and_kind_comes_back_as_it_was() {
     for (seq, body) in seqs.iter().zip(&bodies) {
         let found = audit_reader::find(folder.path(), *seq).unwrap().unwrap();
         let record: serde_json::Value = serde_json::from_str(&found.record).unwrap();
-        let whole = match record["body"].as_str() {
-            Some(inline) => inline.to_owned(),
-            None => {
-                let name = record["body_sha256"].as_str().unwrap();
-                audit_reader::payload(folder.path(), name).unwrap()
-            }
+        let whole = if let Some(inline) = record["body"].as_str() {
+            inline.to_owned()
+        } else {
+            let name = record["body_sha256"].as_str().unwrap();
+            audit_reader::payload(folder.path(), name).unwrap()
         };
         assert_eq!(&whole, body);
         assert_eq!(record["body"].is_null(), body.len() > 65_536);

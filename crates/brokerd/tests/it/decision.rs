@@ -113,7 +113,7 @@ fn check(expect: Option<(Rule, Code)>, change: impl FnOnce(&mut Case)) {
 fn each_rule_has_its_say() {
     check(None, |_| {});
     check(Some((Rule::Known, Code::UnknownTool)), |case| {
-        case.tool = None
+        case.tool = None;
     });
     check(Some((Rule::Arguments, Code::InvalidArguments)), |case| {
         case.arguments = Arguments::Invalid("no".into());
@@ -125,16 +125,16 @@ fn each_rule_has_its_say() {
         case.rules.allow = Some(set(&["read_file"]));
     });
     check(Some((Rule::Grant, Code::NoGrant)), |case| {
-        case.grants.clear()
+        case.grants.clear();
     });
     check(Some((Rule::Grant, Code::NoGrant)), |case| {
-        case.grants[0].tool = tool("shell2")
+        case.grants[0].tool = tool("shell2");
     });
     check(Some((Rule::Class, Code::TaintTooHigh)), |case| {
         case.label = Label::new(Class::Secret, false);
     });
     check(Some((Rule::Integrity, Code::UntrustedSession)), |case| {
-        case.label.untrusted = true
+        case.label.untrusted = true;
     });
     check(Some((Rule::Secrets, Code::SecretInPayload)), |case| {
         case.facts.secrets = Secrets::Present {

@@ -15,6 +15,7 @@ mod disk_faults;
 mod histories;
 mod ledger;
 mod recovery;
+mod role;
 mod routes;
 mod support;
 mod tools;

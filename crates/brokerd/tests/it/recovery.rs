@@ -43,7 +43,7 @@ async fn a_torn_tail_is_moved_aside_and_named() {
         &b"{"[..],
         b"{\"v\":1,\"seq\":4,\"ts\":\"2026",
         b"\0\0\0\0",
-        &[b'x'; 2_000_000],
+        &vec![b'x'; 2_000_000],
     ] {
         let test = one_call().await;
         let before = test.verify();

@@ -65,7 +65,7 @@ fn tree() -> Tree {
 }
 
 impl Tree {
-    fn run(&self, tool: &str, arguments: serde_json::Value) -> Output {
+    fn run(&self, tool: &str, arguments: &serde_json::Value) -> Output {
         let registry = Registry::new().unwrap();
         let view = self.workspaces.of(&session("s")).unwrap();
         registry
@@ -122,7 +122,7 @@ fn no_path_leads_out_of_the_workspace() {
     ];
     for path in refused {
         for tool in ["read_file", "list_dir"] {
-            let output = tree.run(tool, serde_json::json!({ "path": path }));
+            let output = tree.run(tool, &serde_json::json!({ "path": path }));
             assert_eq!(
                 output.failure,
                 Some(Code::PathOutsideWorkspace),
@@ -133,7 +133,7 @@ fn no_path_leads_out_of_the_workspace() {
         }
         let output = tree.run(
             "search_files",
-            serde_json::json!({"pattern": "secret", "path": path}),
+            &serde_json::json!({"pattern": "secret", "path": path}),
         );
         assert_eq!(
             output.failure,
@@ -150,7 +150,7 @@ fn what_is_no_file_is_not_read() {
     for path in [
         "fifo", "sock", "dangling", "sub", "no/such", "a.txt/x", "~", "...",
     ] {
-        let output = tree.run("read_file", serde_json::json!({ "path": path }));
+        let output = tree.run("read_file", &serde_json::json!({ "path": path }));
         assert_eq!(
             output.failure,
             Some(Code::ToolFailed),
@@ -158,7 +158,7 @@ fn what_is_no_file_is_not_read() {
             output.text
         );
     }
-    let output = tree.run("list_dir", serde_json::json!({"path": "a.txt"}));
+    let output = tree.run("list_dir", &serde_json::json!({"path": "a.txt"}));
     assert_eq!(output.failure, Some(Code::ToolFailed));
 }
 
@@ -173,7 +173,7 @@ fn links_within_the_workspace_are_followed() {
         "inside-folder/up-link",
         "sub//up-link/",
     ] {
-        let output = tree.run("read_file", serde_json::json!({ "path": path }));
+        let output = tree.run("read_file", &serde_json::json!({ "path": path }));
         // A slash behind a file's name means nothing here.
         assert_eq!(
             (output.failure, output.text.as_str()),
@@ -187,7 +187,7 @@ fn links_within_the_workspace_are_followed() {
 fn a_listing_shows_what_is_there() {
     let tree = tree();
     std::fs::write(tree.own().join("two\nlines\u{1b}"), "").unwrap();
-    let output = tree.run("list_dir", serde_json::json!({}));
+    let output = tree.run("list_dir", &serde_json::json!({}));
     assert_eq!(output.label, Label::OWNER);
     insta::assert_snapshot!(output.text, @r"
     a.txt  11 bytes
@@ -211,7 +211,7 @@ fn a_listing_shows_what_is_there() {
     two\nlines\u{1b}  0 bytes
     zero  link
     ");
-    let output = tree.run("list_dir", serde_json::json!({"path": "notes"}));
+    let output = tree.run("list_dir", &serde_json::json!({"path": "notes"}));
     assert_eq!(
         output.label,
         Label::new(bxcore::label::Class::Secret, false)
@@ -230,7 +230,7 @@ fn a_long_listing_is_cut_and_says_so() {
     for number in 0..1_234 {
         std::fs::write(many.join(format!("{number:04}")), "").unwrap();
     }
-    let output = tree.run("list_dir", serde_json::json!({"path": "many"}));
+    let output = tree.run("list_dir", &serde_json::json!({"path": "many"}));
     assert!(output.text.starts_with("0000  0 bytes\n"));
     assert!(
         output
@@ -242,7 +242,7 @@ fn a_long_listing_is_cut_and_says_so() {
 #[test]
 fn a_search_finds_lines_and_keeps_inside() {
     let tree = tree();
-    let output = tree.run("search_files", serde_json::json!({"pattern": "beta"}));
+    let output = tree.run("search_files", &serde_json::json!({"pattern": "beta"}));
     insta::assert_snapshot!(output.text, @r"
     a.txt:2: Beta
     sub/b.txt:1: beta again
@@ -250,14 +250,14 @@ fn a_search_finds_lines_and_keeps_inside() {
     ");
     let output = tree.run(
         "search_files",
-        serde_json::json!({"pattern": "Beta", "case_sensitive": true}),
+        &serde_json::json!({"pattern": "Beta", "case_sensitive": true}),
     );
     assert_eq!(output.text, "a.txt:2: Beta");
-    let output = tree.run("search_files", serde_json::json!({"pattern": SECRET}));
+    let output = tree.run("search_files", &serde_json::json!({"pattern": SECRET}));
     assert!(output.text.starts_with("[no hits in "), "{}", output.text);
     let output = tree.run(
         "search_files",
-        serde_json::json!({"pattern": "again", "path": "sub/b.txt"}),
+        &serde_json::json!({"pattern": "again", "path": "sub/b.txt"}),
     );
     assert_eq!(output.text, "sub/b.txt:1: beta again");
 }
@@ -275,7 +275,7 @@ fn a_search_ends_whatever_it_is_given() {
     std::fs::write(tree.own().join("many.txt"), "needle\n".repeat(1_000)).unwrap();
     let output = tree.run(
         "search_files",
-        serde_json::json!({"pattern": "needle", "max_hits": 10}),
+        &serde_json::json!({"pattern": "needle", "max_hits": 10}),
     );
     let hits = output
         .text
@@ -287,7 +287,7 @@ fn a_search_ends_whatever_it_is_given() {
     assert!(output.text.len() < 8_000);
     let output = tree.run(
         "search_files",
-        serde_json::json!({"pattern": "needle", "path": "d"}),
+        &serde_json::json!({"pattern": "needle", "path": "d"}),
     );
     assert!(
         output.text.contains("some folders lie too deep"),
@@ -316,7 +316,7 @@ fn a_huge_sparse_file_is_read_in_parts() {
     file.set_len(1 << 40).unwrap();
     let output = tree.run(
         "read_file",
-        serde_json::json!({"path": "huge", "max_bytes": 100}),
+        &serde_json::json!({"path": "huge", "max_bytes": 100}),
     );
     assert_eq!(output.failure, None);
     assert!(
@@ -326,12 +326,12 @@ fn a_huge_sparse_file_is_read_in_parts() {
     );
     let output = tree.run(
         "read_file",
-        serde_json::json!({"path": "huge", "offset": u64::MAX}),
+        &serde_json::json!({"path": "huge", "offset": u64::MAX}),
     );
     assert!(output.text.contains("nothing at byte"), "{}", output.text);
     let output = tree.run(
         "search_files",
-        serde_json::json!({"pattern": "x", "path": "huge"}),
+        &serde_json::json!({"pattern": "x", "path": "huge"}),
     );
     assert!(
         output.text.contains("of files over 8 MiB, only the start"),
