@@ -9,6 +9,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 struct Armed {
     plan: Mutex<Plan>,
     log: Option<File>,
+    /// The kills that happened, so that a process which is started again is not killed again.
+    fired: Option<File>,
 }
 
 static ARMED: OnceLock<Armed> = OnceLock::new();
@@ -16,11 +18,18 @@ static ARMED: OnceLock<Armed> = OnceLock::new();
 fn armed() -> &'static Armed {
     ARMED.get_or_init(|| {
         let text = std::env::var("BOXMAKER_FAULT").unwrap_or_default();
-        let log = std::env::var_os("BOXMAKER_FAULT_LOG")
-            .and_then(|path| OpenOptions::new().create(true).append(true).open(path).ok());
+        let path = std::env::var_os("BOXMAKER_FAULT_LOG");
+        let beside = path.as_ref().map(|path| {
+            let mut name = path.clone();
+            name.push(".fired");
+            name
+        });
+        let open = |path| OpenOptions::new().create(true).append(true).open(path).ok();
+        let fired = beside.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
         Armed {
-            plan: Mutex::new(Plan::parse(&text)),
-            log,
+            plan: Mutex::new(Plan::parse(&text).without(&fired.unwrap_or_default())),
+            log: path.and_then(open),
+            fired: beside.and_then(open),
         }
     })
 }
@@ -43,6 +52,9 @@ pub fn point(name: &'static str) {
         let _ = log.write_all(format!("{name} {}\n", hit.count).as_bytes());
     }
     if hit.kills {
+        if let Some(mut fired) = armed.fired.as_ref() {
+            let _ = fired.write_all(format!("{name}:{}\n", hit.count).as_bytes());
+        }
         let _ = kill_process(getpid(), Signal::KILL);
     }
 }

@@ -34,6 +34,13 @@ impl Plan {
         }
     }
 
+    /// The plan less the kills that happened before, as `name:nth` lines.
+    pub(super) fn without(mut self, fired: &str) -> Self {
+        let done = Self::parse(&fired.replace('\n', ","));
+        self.kills.retain(|kill| !done.kills.contains(kill));
+        self
+    }
+
     /// Counts a hit.
     pub(super) fn hit(&mut self, name: &'static str) -> Hit {
         let count = self.hits.entry(name).or_default();
@@ -65,6 +72,13 @@ mod tests {
         check("a", &["b", "a", "a"], &[false, true, false]);
         check("a:2, b:1", &["a", "b", "a"], &[false, true, true]);
         check("a:x", &["a"], &[true]);
+    }
+
+    #[test]
+    fn a_kill_happens_once() {
+        let mut plan = Plan::parse("a, b:2").without("a:1\n");
+        assert!(!plan.hit("a").kills);
+        assert!(!plan.hit("b").kills && plan.hit("b").kills);
     }
 
     #[test]

@@ -93,7 +93,6 @@ impl Performance<'_> {
         let today = jiff::Timestamp::now().to_zoned(TimeZone::UTC).date();
         let guardrails = &self.engine.config.guardrails;
         let batch = batch_of(self.turn.session(), commit, guardrails, today);
-        bxkit::fault::point("loopd.before-commit");
         match self.engine.store.commit(batch).await {
             Ok(committed) => Input::Committed {
                 reserved: committed
