@@ -72,7 +72,7 @@ impl Tree {
             .get(&crate::support::tool(tool))
             .unwrap()
             .run(&Run {
-                arguments: &arguments,
+                arguments,
                 view: &view,
                 result_bytes: 16 * 1024,
                 deadline: Instant::now() + Duration::from_secs(20),
