@@ -278,7 +278,8 @@ async fn a_client_that_leaves_while_generating_frees_the_slot() {
 
 #[tokio::test]
 async fn in_prefill_the_batch_runs_to_its_end_first() {
-    let batch = Duration::from_millis(400);
+    let batch = Duration::from_millis(200);
+    let began = std::time::Instant::now();
     let server = LlamaServer::builder()
         .prefill(64, batch)
         .reply("never")
@@ -286,19 +287,18 @@ async fn in_prefill_the_batch_runs_to_its_end_first() {
         .await;
     let body = request(&opener(&"long ".repeat(400)));
     let response = open(&server, chat(body.to_string())).await.unwrap();
-    let closed = std::time::Instant::now();
     drop(response);
     server
         .until("the request ends", |server| server.counts().running == 0)
         .await;
-    assert!(closed.elapsed() > batch / 2, "a batch can't be interrupted");
+    assert!(began.elapsed() >= batch, "a batch can't be interrupted");
     assert_eq!(server.requests()[0].outcome, Outcome::ClosedByClient);
 }
 
 #[tokio::test]
 async fn without_progress_the_leave_is_noticed_at_the_first_token_only() {
     let server = LlamaServer::builder()
-        .prefill(256, Duration::from_millis(20))
+        .prefill(256, Duration::from_millis(200))
         .reply("x")
         .start()
         .await;
