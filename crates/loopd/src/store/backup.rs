@@ -129,21 +129,22 @@ fn database_in(options: &StoreOptions, folder: &Path) -> PathBuf {
     folder.join(options.db.file_name().unwrap_or("boxmaker.db".as_ref()))
 }
 
-/// Copies the database as of one moment; gives a connection to the copy, which keeps no log.
+/// Copies the database as of one moment; gives a connection to the copy.
 fn copy_database(from: &Path, to: &Path) -> rusqlite::Result<Connection> {
     let source = schema::open_reader(from)?;
     let mut copy = Connection::open(to)?;
     {
         let backup = Backup::new(&source, &mut copy)?;
         // All pages in one step: the copy is of one moment, and commits don't start it over.
-        for _ in 0..MAX_BUSY_STEPS {
-            match backup.step(-1)? {
-                StepResult::Done => break,
-                _ => std::thread::sleep(BUSY_PAUSE),
+        let mut steps = 0..MAX_BUSY_STEPS;
+        while backup.step(-1)? != StepResult::Done {
+            if steps.next().is_none() {
+                let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+                return Err(rusqlite::Error::SqliteFailure(busy, None));
             }
+            std::thread::sleep(BUSY_PAUSE);
         }
     }
-    copy.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     copy.pragma_update(None, "synchronous", "FULL")?;
     Ok(copy)
 }

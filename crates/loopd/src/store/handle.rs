@@ -4,7 +4,6 @@ use super::backup::{BackupName, make_backup};
 use super::batch::{Batch, Committed};
 use super::command::{Command, Job, Reply};
 use super::error::StoreError;
-use super::files::make_folder;
 use super::housekeeper::Housekeeper;
 use super::lock::Lock;
 use super::options::StoreOptions;
@@ -13,11 +12,11 @@ use super::views::{AccountView, Counters, LedgerRow, RawLog, Recovery};
 use super::writer::Writer;
 use super::{rows, schema};
 use crate::budget::AccountKey;
-use crate::session::{Fault, read};
+use crate::session::read;
 use bxcore::id::SessionId;
 use bxcore::transcript::Line;
 use bxcore::wire::loopd::{BackupReport, SessionRow};
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::thread;
 use tokio::sync::{mpsc, oneshot};
@@ -42,8 +41,7 @@ impl Store {
     /// Another process holds it (`home-held`), the database is damaged or not ours
     /// (`state-broken`), or there is no space to put things right (`disk-full`).
     pub fn open(options: StoreOptions) -> Result<(Self, Recovery), StoreError> {
-        let sessions = &options.sessions_dir;
-        make_folder(sessions).map_err(|error| StoreError::file(sessions, &error))?;
+        options.make_files()?;
         let lock = Lock::take(&options.db)?;
         let db = schema::open_writer(&options.db, options.max_db_pages)?;
         let mut writer = Writer::new(options.clone(), db, lock)?;
@@ -91,25 +89,37 @@ impl Store {
         let damaged = session.clone();
         self.ask(|reply| Command::Recheck(damaged, reply)).await?;
         let lines = self.read_lines(session).await?;
-        lines.map_err(|fault| StoreError::TranscriptBroken {
+        lines.map_err(|why| StoreError::TranscriptBroken {
             session: session.clone(),
-            why: fault.to_string(),
+            why,
         })
     }
 
+    /// Reads a transcript, or says what is wrong with it.
     async fn read_lines(
         &self,
         session: &SessionId,
-    ) -> Result<Result<Vec<Line>, Fault>, StoreError> {
+    ) -> Result<Result<Vec<Line>, String>, StoreError> {
         let log = self.raw_log(session).await?;
         let session = session.clone();
         blocking(move || {
             let path = log.path.clone();
+            let expected = log.total_bytes();
             let mut bytes = Vec::new();
-            log.open()
-                .and_then(|mut reader| reader.read_to_end(&mut bytes))
-                .map_err(|error| StoreError::file(&path, &error))?;
-            Ok(read(&session, &bytes))
+            let done = log
+                .open()
+                .and_then(|mut reader| reader.read_to_end(&mut bytes));
+            match done {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(Err("its file is gone".to_owned()));
+                }
+                done => done.map_err(|error| StoreError::file(&path, &error))?,
+            };
+            if bytes.len() as u64 != expected {
+                let found = bytes.len();
+                return Ok(Err(format!("its file has {found} of {expected} bytes")));
+            }
+            Ok(read(&session, &bytes).map_err(|fault| fault.to_string()))
         })
         .await
     }

@@ -102,7 +102,12 @@ pub(super) fn open_writer(path: &Path, max_pages: Option<u32>) -> Result<Connect
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags).map_err(failed)?;
     prepare(&db).map_err(failed)?;
-    check_owner(&db, path)?;
+    if check_owner(&db, path)? == Age::Fresh {
+        // The switch to a write-ahead log would make one more file, which a confined process may
+        // not; an empty database has nothing to lose.
+        let kept = db.pragma_update_and_check(None, "journal_mode", "MEMORY", |_| Ok(()));
+        kept.map_err(failed)?;
+    }
     check_pages(&db, path)?;
     configure(&db, max_pages).map_err(failed)?;
     migrate(&mut db, path)?;
@@ -132,7 +137,7 @@ fn prepare(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn configure(db: &Connection, max_pages: Option<u32>) -> rusqlite::Result<()> {
-    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "foreign_keys", true)?;
     // What a deleted session said is overwritten wherever that costs no extra writes.
@@ -146,7 +151,14 @@ fn configure(db: &Connection, max_pages: Option<u32>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn check_owner(db: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Whether a database has anything in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Age {
+    Fresh,
+    Used,
+}
+
+fn check_owner(db: &Connection, path: &Path) -> Result<Age, StoreError> {
     let failed = |error| StoreError::database(path, &error);
     let ask = |what: &str| db.pragma_query_value(None, what, |row| row.get::<_, i64>(0));
     let owner = ask("application_id").map_err(failed)?;
@@ -168,7 +180,7 @@ fn check_owner(db: &Connection, path: &Path) -> Result<(), StoreError> {
             newest: NEWEST,
         });
     }
-    Ok(())
+    Ok(if fresh { Age::Fresh } else { Age::Used })
 }
 
 /// Reads every page once: a damaged one is found now, not in the middle of a turn.
