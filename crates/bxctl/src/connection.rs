@@ -39,20 +39,33 @@ impl Connection {
         let Some(token) = owner_token(home) else {
             return Ok(None);
         };
-        let within = Duration::from_secs(ANSWER_WITHIN_SECS);
-        let client = |socket| Client::new(socket, &token).timeout(within);
-        let connection = Self {
-            supervisor: client(home.supervisor_socket()),
-            loopd: client(home.socket(Role::Loopd)),
-            brokerd: client(home.socket(Role::Brokerd)),
-            inferproxy: client(home.socket(Role::Inferproxy)),
-        };
-        match connection.status().await {
+        let mut connection = Self::with_token(home, &token);
+        let mut status = connection.status().await;
+        if matches!(&status, Err(CallError::Refused(problem)) if problem.code == Code::NotAuthorised)
+        {
+            // A token that was read in the moment in which another supervisor took over.
+            if let Some(token) = owner_token(home) {
+                connection = Self::with_token(home, &token);
+                status = connection.status().await;
+            }
+        }
+        match status {
             Ok(_) => Ok(Some(connection)),
             Err(CallError::Unreachable { .. }) => Ok(None),
             // It is about to leave: its socket takes nothing any more, or the token is an old one.
             Err(CallError::Broken { .. }) => Ok(None),
             Err(error) => Err(error.problem()),
+        }
+    }
+
+    fn with_token(home: &Home, token: &Token) -> Self {
+        let within = Duration::from_secs(ANSWER_WITHIN_SECS);
+        let client = |socket| Client::new(socket, token).timeout(within);
+        Self {
+            supervisor: client(home.supervisor_socket()),
+            loopd: client(home.socket(Role::Loopd)),
+            brokerd: client(home.socket(Role::Brokerd)),
+            inferproxy: client(home.socket(Role::Inferproxy)),
         }
     }
 

@@ -5,6 +5,8 @@ use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxkit::exit;
 use bxkit::rpc::CallError;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// How a command ends when it doesn't end well.
@@ -72,8 +74,8 @@ impl Failure {
     }
 }
 
-/// A problem with a local file or folder.
-pub(crate) fn file_problem(title: &str, path: &std::path::Path, error: &std::io::Error) -> Problem {
-    let code = bxkit::fsx::code_for(error, Code::HomeUnusable);
+/// A problem with a local file or folder; `code` says whose it is, unless the disk is full.
+pub(crate) fn file_problem(code: Code, title: &str, path: &Path, error: &io::Error) -> Problem {
+    let code = bxkit::fsx::code_for(error, code);
     Problem::new(code, title).detail(format!("{}: {error}", path.display()))
 }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -18,6 +19,12 @@ use std::time::Duration;
 
 /// How long a background supervisor may take until it is ready, in seconds.
 const READY_WITHIN_SECS: u64 = 60;
+
+/// How often it is tried while another supervisor leaves.
+const MAX_TRIES: u32 = 50;
+
+/// The pause between two tries, in milliseconds.
+const RETRY_MS: u64 = 200;
 
 /// The longest line it may say, in bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
@@ -96,20 +103,33 @@ pub fn start_background(home: &Home) -> Result<(), Problem> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(said);
-    let child = command.spawn().map_err(|error| failed(&error))?;
-    match first_word(child) {
-        Some(Word::Ready) => Ok(()),
-        Some(Word::Failed(problem)) if problem.code == Code::HomeHeld => Ok(()),
-        Some(Word::Failed(problem)) => Err(problem),
-        None => Err(Problem::new(
-            Code::RoleUnreachable,
-            "Boxmaker does not come up in the background",
-        )
-        .hint(format!(
-            "look into {} and the other logs beside it",
-            log.display()
-        ))),
+    for _ in 0..MAX_TRIES {
+        let child = command.spawn().map_err(|error| failed(&error))?;
+        match first_word(child) {
+            Some(Word::Ready) => return Ok(()),
+            // Somebody was faster, or is about to leave.
+            Some(Word::Failed(problem)) if problem.code == Code::HomeHeld => {
+                if UnixStream::connect(home.supervisor_socket()).is_ok() {
+                    return Ok(());
+                }
+                std::thread::sleep(Duration::from_millis(RETRY_MS));
+            }
+            Some(Word::Failed(problem)) => return Err(problem),
+            None => return Err(silent(&log)),
+        }
     }
+    Err(silent(&log))
+}
+
+fn silent(log: &Path) -> Problem {
+    Problem::new(
+        Code::RoleUnreachable,
+        "Boxmaker does not come up in the background",
+    )
+    .hint(format!(
+        "look into {} and the other logs beside it",
+        log.display()
+    ))
 }
 
 /// The line that the supervisor says; none if it ends without one or takes too long.

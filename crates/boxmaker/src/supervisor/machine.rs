@@ -185,6 +185,12 @@ impl Machine {
         self.end.is_some()
     }
 
+    /// Whether a part was asked to end, so that its end is no news.
+    pub(crate) fn expects_end(&self, part: Part) -> bool {
+        let asked = |unit: &Unit| matches!(unit.state, State::Renewing | State::Stopping);
+        self.is_stopping() || self.unit(part).is_some_and(asked)
+    }
+
     /// How often each role was started again, and how it is.
     pub(crate) fn roles(&self) -> Vec<RoleStatus> {
         Role::ALL

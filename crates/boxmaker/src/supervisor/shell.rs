@@ -245,7 +245,7 @@ impl Shell {
     /// Tells the person and the service manager what is worth telling.
     fn tell(&self, event: Event) {
         let line = match event {
-            Event::Ended { part, exit } if !self.machine.is_stopping() => {
+            Event::Ended { part, exit } if !self.machine.expects_end(part) => {
                 format!("{part} ended ({exit}); see state/logs/{part}.log")
             }
             Event::Stop(End::Idle) => "nothing happened for a while: stopping".to_owned(),

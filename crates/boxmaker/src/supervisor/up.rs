@@ -1,6 +1,7 @@
 //! `up`: takes the home, starts everything, stays, and leaves nothing behind.
 
 use super::background::Report;
+use super::engine;
 use super::http::{Desk, routes};
 use super::idle::IdleWatch;
 use super::lock::{Holder, HomeLock};
@@ -19,6 +20,7 @@ use bxkit::exit;
 use bxkit::home::Home;
 use bxkit::keys::{KeyRing, Token};
 use bxkit::rpc::{Client, ServerAuth, SocketListener, serve};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,7 +72,31 @@ struct House {
     options: UpOptions,
     runtime: tokio::runtime::Runtime,
     began: Instant,
-    _lock: HomeLock,
+    token: TokenFile,
+    lock: HomeLock,
+}
+
+/// The owner's token as a file, gone when dropped: the sign that nothing runs any more.
+struct TokenFile(PathBuf);
+
+impl TokenFile {
+    fn write(home: &Home, owner: &Token) -> Result<Self, Problem> {
+        let path = home.owner_token_file();
+        let line = format!("{}\n", owner.expose());
+        bxkit::fsx::write_atomic(&path, line.as_bytes(), 0o600).map_err(|error| {
+            let code = bxkit::fsx::code_for(&error, Code::HomeUnusable);
+            let detail = format!("{}: {error}", path.display());
+            Problem::new(code, "The owner's token can't be written").detail(detail)
+        })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        // Somebody may have removed it before, which is as good.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn begin(home: &Home, options: &UpOptions, output: &Output) -> Result<House, Problem> {
@@ -98,18 +124,9 @@ fn begin(home: &Home, options: &UpOptions, output: &Output) -> Result<House, Pro
         .map_err(|error| {
             Problem::new(Code::Internal, "The supervisor can't be set up").detail(error.to_string())
         })?;
+    // The token is there before the socket: whoever can connect has the right one.
+    let token = TokenFile::write(home, &owner)?;
     let listener = SocketListener::bind(&home.supervisor_socket())?;
-    let token_file = home.owner_token_file();
-    bxkit::fsx::write_atomic(
-        &token_file,
-        format!("{}\n", owner.expose()).as_bytes(),
-        0o600,
-    )
-    .map_err(|error| {
-        let code = bxkit::fsx::code_for(&error, Code::HomeUnusable);
-        Problem::new(code, "The owner's token can't be written")
-            .detail(format!("{}: {error}", token_file.display()))
-    })?;
     let setup = Setup {
         home: home.clone(),
         ring,
@@ -126,7 +143,8 @@ fn begin(home: &Home, options: &UpOptions, output: &Output) -> Result<House, Pro
         options: *options,
         runtime,
         began,
-        _lock: lock,
+        token,
+        lock,
     })
 }
 
@@ -141,7 +159,8 @@ impl House {
             options,
             runtime,
             began,
-            _lock,
+            token,
+            lock,
         } = self;
         let ended = runtime.block_on(async {
             let listeners = Arc::new(AtomicUsize::new(0));
@@ -182,6 +201,8 @@ impl House {
             end
         });
         leave_nothing(&home);
+        // In this order: who waits for the end of one house may begin the next.
+        drop((token, lock));
         match ended {
             End::Asked | End::Idle => {
                 output.note("stopped");
@@ -208,10 +229,6 @@ impl Once {
         report.ready();
         let ms = self.began.elapsed().as_millis();
         self.output.note(&format!("Boxmaker is up after {ms} ms"));
-        // The engine is set up by `ask` only; here it is used where it is and nothing else is.
-        if !super::engine::is_installed(&self.home) {
-            return;
-        }
         let inferproxy = client(
             &self.home,
             Role::Inferproxy,
@@ -219,9 +236,16 @@ impl Once {
             BACKENDS_WITHIN_SECS,
         );
         let backends: Vec<BackendInfo> = inferproxy.get("/v1/backends").await.unwrap_or_default();
-        if bxctl::needs_starter(&backends) {
+        if !bxctl::needs_starter(&backends) {
+            return;
+        }
+        // The engine is set up by `ask` only; here it is used where it is and nothing else is.
+        if engine::is_installed(&self.home) && !bxctl::starter_forbidden() {
             // The supervisor may be about to end: then nobody needs it.
             let _ = self.events.send(Event::Restart(Part::Starter)).await;
+        } else {
+            self.output
+                .note("no model server is configured or found: boxmaker backend add NAME URL");
         }
     }
 }
@@ -283,13 +307,9 @@ fn client(home: &Home, role: Role, owner: &Token, within_secs: u64) -> Client {
     Client::new(home.socket(role), owner).timeout(Duration::from_secs(within_secs))
 }
 
-/// Removes what confined roles can't remove themselves; the token goes last, as the sign of the end.
+/// Removes the sockets that confined roles can't remove themselves.
 fn leave_nothing(home: &Home) {
-    for path in Role::ALL
-        .map(|role| home.socket(role))
-        .into_iter()
-        .chain([home.owner_token_file()])
-    {
+    for path in Role::ALL.map(|role| home.socket(role)) {
         // What is not there need not be removed.
         let _ = std::fs::remove_file(path);
     }

@@ -70,8 +70,9 @@ fn verdict(context: &Context<'_>, report: &TurnReport) -> Outcome {
     let Some(code) = exit_code(report) else {
         return Ok(());
     };
-    // With JSON the problem is part of the report.
-    if let Some(problem) = report.problem.as_ref().filter(|_| !context.output.json) {
+    // With JSON the problem is part of the report; who stopped the turn knows.
+    let is_news = !context.output.json && report.outcome != TurnOutcome::Stopped;
+    if let Some(problem) = report.problem.as_ref().filter(|_| is_news) {
         context.output.problem(problem);
     }
     Err(Failure::Said(code))

@@ -3,6 +3,7 @@
 mod add;
 mod edit;
 mod list;
+mod look;
 mod probe;
 
 pub(crate) use list::render as render_list;
@@ -26,7 +27,7 @@ pub enum BackendCommand {
 }
 
 /// Options of `backend add`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct AddArgs {
     /// A name for it.
     pub name: BackendName,

@@ -7,12 +7,17 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
 use crate::output::bytes;
+use bxcore::code::Code;
 use bxcore::wire::loopd::{BackupReport, BackupRequest};
 use clap::Args;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long loopd may take for its copy, in seconds.
+const BACKUP_WITHIN_SECS: u64 = 3600;
 
 /// The most files of one folder that are copied.
 const MAX_FILES: usize = 1_000_000;
@@ -29,8 +34,11 @@ pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
     let name = args.name.unwrap_or_else(|| stamp(jiff::Timestamp::now()));
     let mut progress = context.progress();
     progress.status("copying …");
+    let within = Duration::from_secs(BACKUP_WITHIN_SECS);
     let mut report: BackupReport = connection
         .loopd
+        .clone()
+        .timeout(within)
         .post("/v1/backup", &BackupRequest { name })
         .await?;
     let folder = Path::new(&report.folder);
@@ -71,7 +79,12 @@ struct CopyFailed {
 
 impl CopyFailed {
     fn problem(&self) -> Failure {
-        let problem = file_problem("A file can't be copied", &self.path, &self.source);
+        let problem = file_problem(
+            Code::HomeUnusable,
+            "A file can't be copied",
+            &self.path,
+            &self.source,
+        );
         problem
             .hint("the folder of the backup is incomplete: remove it")
             .into()

@@ -138,8 +138,10 @@ impl Talk<'_> {
             output.answer_json(&report)?;
             return Ok(());
         }
-        if report.outcome != TurnOutcome::Completed
-            && let Some(problem) = &report.problem
+        if !matches!(
+            report.outcome,
+            TurnOutcome::Completed | TurnOutcome::Stopped
+        ) && let Some(problem) = &report.problem
         {
             output.problem(problem);
         }

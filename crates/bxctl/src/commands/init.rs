@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
 use crate::init::template;
+use bxcore::code::Code;
 use bxcore::role::Role;
 use clap::Args;
 use serde_json::json;
@@ -47,6 +48,13 @@ pub(crate) fn run(context: &Context<'_>, _: &InitArgs) -> Outcome {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    bxkit::fsx::write_atomic(path, text.as_bytes(), 0o600)
-        .map_err(|error| file_problem("A configuration file can't be written", path, &error).into())
+    bxkit::fsx::write_atomic(path, text.as_bytes(), 0o600).map_err(|error| {
+        file_problem(
+            Code::HomeUnusable,
+            "A configuration file can't be written",
+            path,
+            &error,
+        )
+        .into()
+    })
 }

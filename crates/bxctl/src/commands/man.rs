@@ -3,6 +3,7 @@
 use crate::cli::Cli;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
+use bxcore::code::Code;
 use clap::{Args, CommandFactory};
 use std::path::{Path, PathBuf};
 
@@ -36,5 +37,13 @@ pub(crate) fn run(context: &Context<'_>, args: &ManArgs) -> Outcome {
 fn write_all(command: clap::Command, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(command, folder))
-        .map_err(|error| file_problem("The manual can't be written", folder, &error).into())
+        .map_err(|error| {
+            file_problem(
+                Code::BadRequest,
+                "The manual can't be written",
+                folder,
+                &error,
+            )
+            .into()
+        })
 }

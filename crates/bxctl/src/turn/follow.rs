@@ -9,8 +9,10 @@ use bxcore::code::Code;
 use bxcore::id::{BackendName, SessionId};
 use bxcore::problem::Problem;
 use bxcore::wire::loopd::{StopReport, TurnEvent, TurnReport, TurnRequest};
-use bxkit::rpc::EventStream;
+use bxkit::rpc::{CallError, Client, EventStream};
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::{JoinError, JoinSet};
 
 /// A turn that ran to its end.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(crate) async fn follow(
     let mut progress = context.progress();
     let mut events = connection.loopd.stream("/v1/turns", request).await?;
     let mut turn = Turn::default();
+    let mut interrupts = interrupts()?;
+    let mut stops = JoinSet::new();
     loop {
         tokio::select! {
             event = next(&mut events) => {
@@ -42,21 +46,20 @@ pub(crate) async fn follow(
                         show(&mut progress, &piece)?;
                     }
                 }
-                match turn.on(event) {
-                    Some(end) => return end,
-                    None => {}
+                if let Some(end) = turn.on(event) {
+                    return end;
                 }
             }
-            pressed = tokio::signal::ctrl_c() => {
-                // Where the signal can't be waited for, it ends the process as it always does.
-                if pressed.is_err() || turn.stop_asked {
+            _ = interrupts.recv() => {
+                if turn.stop_asked {
                     return Err(Failure::Stopped);
                 }
                 turn.stop_asked = true;
                 let Some(session) = turn.session.clone() else { return Err(Failure::Stopped) };
                 progress.status("stopping the turn …");
-                stop(connection, &session, &mut progress).await?;
+                stops.spawn(stop(connection.loopd.clone(), session));
             }
+            Some(outcome) = stops.join_next() => stopped(&mut progress, outcome),
         }
     }
 }
@@ -104,24 +107,31 @@ async fn next(events: &mut EventStream) -> Result<Option<TurnEvent>, Failure> {
         })
 }
 
-/// Asks loopd to stop; a second Ctrl-C doesn't wait for the answer.
-async fn stop(
-    connection: &Connection,
-    session: &SessionId,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
-    let path = format!("/v1/sessions/{session}/stop");
-    let body = json!({});
-    let stopping = connection.loopd.post::<_, StopReport>(&path, &body);
-    tokio::select! {
-        report = stopping => {
-            if report?.draining > 0 {
-                progress.note("the server still ends its current batch; its slot is free after that");
-            }
-            Ok(())
+/// Asks loopd to stop, beside the events: the turn ends with one of them.
+async fn stop(loopd: Client, session: SessionId) -> Result<StopReport, CallError> {
+    loopd
+        .post(&format!("/v1/sessions/{session}/stop"), &json!({}))
+        .await
+}
+
+/// Tells what became of a stop, where the turn's own end doesn't.
+fn stopped(progress: &mut Progress, outcome: Result<Result<StopReport, CallError>, JoinError>) {
+    match outcome {
+        Ok(Ok(report)) if report.draining > 0 => {
+            progress.note("the server still ends its current batch; its slot is free after that");
         }
-        _ = tokio::signal::ctrl_c() => Err(Failure::Stopped),
+        Ok(Ok(_)) | Err(_) => {}
+        Ok(Err(error)) => progress.aside(|output| output.problem(&error.problem())),
     }
+}
+
+/// Ctrl-C as an event from now on, in place of the end of the process.
+fn interrupts() -> Result<Signal, Failure> {
+    signal(SignalKind::interrupt()).map_err(|error| {
+        Problem::new(Code::Internal, "Ctrl-C can't be caught")
+            .detail(error.to_string())
+            .into()
+    })
 }
 
 fn show(progress: &mut Progress, piece: &Piece) -> Result<(), Failure> {

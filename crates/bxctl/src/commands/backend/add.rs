@@ -1,10 +1,12 @@
 //! `backend add`: a new entry in inferproxy.toml, in use at once.
 
-use super::{AddArgs, edit, list};
+use super::{AddArgs, Kind, edit, list, look};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
+use bxcore::code::Code;
 use bxcore::id::BackendName;
+use bxcore::problem::Problem;
 use bxcore::role::Role;
 use bxcore::wire::inferproxy::{BackendInfo, BackendState};
 use serde_json::json;
@@ -24,10 +26,17 @@ const CONFIG_MODE: u32 = 0o600;
 pub(super) async fn run(context: &Context<'_>, args: &AddArgs) -> Outcome {
     context.home.create().map_err(|error| error.problem())?;
     let path = context.home.config_file(Role::Inferproxy);
+    let args = &settled(context, &path, args)?;
     let text = edit::added(&current(&path)?, args)?;
     check(context, &path, &text)?;
-    bxkit::fsx::write_atomic(&path, text.as_bytes(), CONFIG_MODE)
-        .map_err(|error| file_problem("inferproxy.toml can't be written", &path, &error))?;
+    bxkit::fsx::write_atomic(&path, text.as_bytes(), CONFIG_MODE).map_err(|error| {
+        file_problem(
+            Code::HomeUnusable,
+            "inferproxy.toml can't be written",
+            &path,
+            &error,
+        )
+    })?;
     let running = Connection::find(context.home).await?;
     let found = match &running {
         Some(connection) => Some(in_use(connection, &args.name).await?),
@@ -66,8 +75,45 @@ fn current(path: &Path) -> Result<String, Failure> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(file_problem("inferproxy.toml can't be read", path, &error).into()),
+        Err(error) => Err(file_problem(
+            Code::HomeUnusable,
+            "inferproxy.toml can't be read",
+            path,
+            &error,
+        )
+        .into()),
     }
+}
+
+/// The options with the server's kind told, by itself if the person didn't.
+fn settled(context: &Context<'_>, path: &Path, args: &AddArgs) -> Result<AddArgs, Failure> {
+    let mut args = args.clone();
+    let has_slots = !args.main.is_empty() || args.background.is_some() || !args.seat.is_empty();
+    let has_models = args.model.is_some() || args.max_concurrency.is_some();
+    args.kind = match (args.kind, has_slots, has_models) {
+        (Kind::Auto, true, _) => Kind::LlamaServer,
+        (Kind::Auto, false, true) => Kind::Openai,
+        (Kind::Auto, false, false) => {
+            // The address is judged before anything is sent to it.
+            let draft = AddArgs {
+                kind: Kind::Openai,
+                ..args.clone()
+            };
+            check(context, path, &edit::added(&current(path)?, &draft)?)?;
+            look::kind(&args.url).ok_or_else(|| unknown_kind(&args.url))?
+        }
+        (kind, ..) => kind,
+    };
+    Ok(args)
+}
+
+fn unknown_kind(url: &str) -> Problem {
+    Problem::new(
+        Code::BackendUnreachable,
+        "Nobody answers there, so the server's kind can't be told",
+    )
+    .detail(url)
+    .hint("start the server first, or say what it is: --kind llama-server or --kind openai")
 }
 
 /// Lets the role's own reader judge the text before it takes the file's place.
@@ -76,8 +122,14 @@ fn check(context: &Context<'_>, path: &Path, text: &str) -> Outcome {
         return Ok(());
     };
     let draft = Draft(path.with_extension("toml.draft"));
-    bxkit::fsx::write_atomic(&draft.0, text.as_bytes(), CONFIG_MODE)
-        .map_err(|error| file_problem("inferproxy.toml can't be written", &draft.0, &error))?;
+    bxkit::fsx::write_atomic(&draft.0, text.as_bytes(), CONFIG_MODE).map_err(|error| {
+        file_problem(
+            Code::HomeUnusable,
+            "inferproxy.toml can't be written",
+            &draft.0,
+            &error,
+        )
+    })?;
     launcher.check_config(context.home, Role::Inferproxy, &draft.0)?;
     Ok(())
 }
@@ -113,7 +165,7 @@ async fn in_use(connection: &Connection, name: &BackendName) -> Result<BackendIn
                 if now > deadline {
                     let title =
                         format!("inferproxy does not know `{name}` after it was started again");
-                    return Err(Failure::new(bxcore::code::Code::BackendUnknown, title));
+                    return Err(Failure::new(Code::BackendUnknown, title));
                 }
             }
             Err(error) if now > deadline => return Err(error.into()),

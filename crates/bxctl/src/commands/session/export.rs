@@ -4,6 +4,7 @@ use super::ExportArgs;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
+use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxkit::rpc::RawResponse;
 use std::fs::{File, OpenOptions};
@@ -23,8 +24,14 @@ pub(super) async fn run(
         }
         return Ok(());
     };
-    let failed =
-        |error: &std::io::Error| file_problem("The transcript can't be written", path, error);
+    let failed = |error: &std::io::Error| {
+        file_problem(
+            Code::BadRequest,
+            "The transcript can't be written",
+            path,
+            error,
+        )
+    };
     let mut file = create(path).map_err(|error| failed(&error))?;
     while let Some(piece) = log.body.chunk().await {
         file.write_all(&piece?).map_err(|error| failed(&error))?;
