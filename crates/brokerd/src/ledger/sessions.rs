@@ -62,7 +62,8 @@ impl Ledger {
     /// What a session will hold once it is registered with these values.
     ///
     /// A new session starts with its parent's label, whose words it is about to read. A known one
-    /// keeps its parent; its label can only rise, its rules only narrow.
+    /// keeps its parent, and its label can only rise. Its rules can only narrow where it has a
+    /// parent; those of a root are the owner's configuration, which the owner may loosen.
     pub fn registered(
         &self,
         id: &SessionId,
@@ -82,10 +83,14 @@ impl Ledger {
                     "it is known with another parent, or with none",
                 ));
             }
+            let rules = match held.parent {
+                Some(_) => rules.narrowed_by(&held.rules),
+                None => rules.clone(),
+            };
             return Ok(SessionRow {
                 label: held.label.join(raise),
                 parent: held.parent,
-                rules: rules.narrowed_by(&held.rules),
+                rules,
             });
         }
         let Some(parent) = parent else {

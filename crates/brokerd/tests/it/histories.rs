@@ -82,7 +82,8 @@ async fn play(events: Vec<Event>) {
                 let before = known[at].label.unwrap_or(Label::BOTTOM);
                 assert_eq!(authority.label, before.join(Label::ALL[label]));
                 known[at].label = Some(authority.label);
-                known[at].denied |= deny;
+                // These are roots: what the owner's configuration says last, holds.
+                known[at].denied = deny;
             }
             Event::Call {
                 session: at,

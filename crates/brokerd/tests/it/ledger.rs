@@ -93,11 +93,24 @@ fn an_ancestors_later_rules_bind_its_children() {
     ledger.put_session(&root, &row).unwrap();
     let child = ledger.session(&session("child")).unwrap().unwrap();
     assert!(ledger.rules(&child).unwrap().deny.contains("exec"));
-    // And nothing that is registered later loosens them.
+    // A child can't be registered with less afterwards; a root's are the owner's to loosen.
+    let row = ledger
+        .registered(&session("child"), Label::BOTTOM, None, &deny)
+        .unwrap();
+    ledger.put_session(&session("child"), &row).unwrap();
+    let row = ledger
+        .registered(
+            &session("child"),
+            Label::BOTTOM,
+            None,
+            &ToolRules::default(),
+        )
+        .unwrap();
+    assert!(row.rules.deny.contains("exec"));
     let row = ledger
         .registered(&root, Label::BOTTOM, None, &ToolRules::default())
         .unwrap();
-    assert!(row.rules.deny.contains("exec"));
+    assert!(row.rules.deny.is_empty());
 }
 
 /// The rule holds below the code as well: for a slip in it, and for anyone with a SQL prompt.
