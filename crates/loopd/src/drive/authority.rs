@@ -50,6 +50,11 @@ impl Broker {
         self.tools.post("/v1/calls", request).await
     }
 
+    /// Has brokerd forget a deleted session's calls; the session's label stays.
+    pub async fn forget(&self, session: &SessionId) -> Result<(), CallError> {
+        self.quick.delete(&format!("/v1/sessions/{session}")).await
+    }
+
     /// Waits until brokerd answers.
     pub async fn wait_ready(&self, within: Duration) -> Result<(), CallError> {
         self.quick.wait_ready(within).await.map(drop)

@@ -94,7 +94,7 @@ mod tests {
             backend("b", Loading),
             backend("c", Ready),
         ];
-        let name = |text| BackendName::new(text).unwrap();
+        let name = |text: &str| BackendName::new(text).unwrap();
         let check = |wanted: Option<&str>, own: Option<&str>, expect: Result<&str, Code>| {
             let (wanted, own) = (wanted.map(name), own.map(name));
             let chosen = choose(&known, wanted.as_ref(), own.as_ref());

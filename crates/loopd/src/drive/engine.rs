@@ -185,7 +185,8 @@ impl Engine {
         let _hold =
             hold.map_err(|_| held(id).hint(format!("`bxctl session stop {id}` stops the turn")))?;
         self.live.forget(id);
-        Ok(self.store.delete(id).await?)
+        self.store.delete(id).await?;
+        Ok(self.broker.forget(id).await?)
     }
 
     /// Stops the turn under way in a session, and returns when it has ended.

@@ -225,17 +225,14 @@ mod tests {
     async fn the_queue_is_bounded() {
         let holds = Holds::default();
         let _held = holds.take(&id("a"), false, || {}).await.unwrap();
-        let waiters: Vec<_> = (0..MAX_WAITING_TURNS)
-            .map(|_| {
-                let holds = holds.clone();
-                tokio::spawn(async move { holds.take(&id("a"), true, || {}).await.is_ok() })
-            })
+        let session = id("a");
+        let mut waiters: Vec<_> = (0..MAX_WAITING_TURNS)
+            .map(|_| Box::pin(holds.take(&session, true, || {})))
             .collect();
-        tokio::task::yield_now().await;
-        assert_eq!(
-            holds.take(&id("a"), true, || {}).await.unwrap_err(),
-            HoldError::Full
-        );
-        waiters.iter().for_each(tokio::task::JoinHandle::abort);
+        for waiter in &mut waiters {
+            assert!(futures_util::poll!(waiter).is_pending());
+        }
+        let refused = holds.take(&id("a"), true, || {}).await;
+        assert_eq!(refused.unwrap_err(), HoldError::Full);
     }
 }
