@@ -4,8 +4,8 @@
 //! before byte for byte, and everything but the named few fields stays the same. Pure.
 
 mod baseline;
-mod convert;
 mod conversation;
+mod convert;
 mod ladder;
 mod message;
 mod reply;
@@ -15,8 +15,8 @@ mod system;
 
 pub use conversation::{Call, Conversation, EpochFacts, Stage};
 pub use ladder::{Asked, Fitted, Ladder, MAX_REPAIRS, Rejected, Step, fit};
-pub use message::{KeptReasoning, assistant, tool_result, wire_id};
 pub(crate) use message::recorded_answer;
+pub use message::{KeptReasoning, assistant, tool_result, wire_id};
 pub use reply::{Reply, last_call_is_cut, read_reply};
 pub use schema::{answer_schema, grammar_schema, reply_format};
 pub use stream::AnswerStream;

@@ -39,14 +39,17 @@
 //!
 //! `Stop` is taken in every state. Any other input is an [`IllegalInput`] that changes nothing.
 
+mod answering;
+mod calling;
 mod command;
 mod context;
 mod ending;
+mod finishing;
 mod input;
 mod machine;
 mod results;
 mod resume;
-mod steps;
+mod running;
 
 pub use command::{Command, Commit, ModelCall, Reserve, RunTool, Settle};
 pub use context::{Limits, Lost, Opening, TurnContext};

@@ -82,14 +82,13 @@ impl Engine {
 
     /// Goes on with turns that a crash interrupted. Their sessions are held when this returns.
     pub async fn resume(self: &Arc<Self>, recovery: Recovery) {
-        for unfinished in recovery.unfinished.clone() {
+        for unfinished in recovery.unfinished {
             let Ok(hold) = self.holds.take(&unfinished.session, false, || {}).await else {
                 continue;
             };
             let engine = Arc::clone(self);
-            let lost = recovery.lost_calls.clone();
             self.spawn("resumed turn", async move {
-                engine.resume_turn(hold, unfinished, &lost).await;
+                engine.resume_turn(hold, unfinished).await;
             });
         }
     }

@@ -7,10 +7,10 @@ use super::opening::{Ground, Past, internal};
 use super::sink::EventSink;
 use crate::prompt::Conversation;
 use crate::slots::Layout;
-use crate::store::{LostCall, Unfinished};
+use crate::store::Unfinished;
 use crate::turn::{Input, Lost, Turn, unfinished};
 use bxcore::problem::Problem;
-use bxcore::usage::Usage;
+use bxcore::usage::UsageSource;
 use bxcore::wire::inferproxy::BackendInfo;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -24,19 +24,14 @@ const BACKEND_POLL: Duration = Duration::from_secs(2);
 
 impl Engine {
     /// Carries an interrupted turn to its end.
-    pub(super) async fn resume_turn(&self, hold: Hold, left: Unfinished, lost: &[LostCall]) {
+    pub(super) async fn resume_turn(&self, hold: Hold, left: Unfinished) {
         tracing::info!(session = %left.session, turn = %left.turn, "resuming an interrupted turn");
-        if let Err(problem) = self.try_resume(&hold, &left, lost).await {
+        if let Err(problem) = self.try_resume(&hold, &left).await {
             tracing::error!(session = %left.session, code = %problem.code, %problem, "can't resume the turn");
         }
     }
 
-    async fn try_resume(
-        &self,
-        hold: &Hold,
-        left: &Unfinished,
-        lost: &[LostCall],
-    ) -> Result<(), Problem> {
+    async fn try_resume(&self, hold: &Hold, left: &Unfinished) -> Result<(), Problem> {
         let session = &left.session;
         let lines = self.store.load(session).await?;
         let counters = self.store.counters(session).await?;
@@ -71,7 +66,7 @@ impl Engine {
             .as_ref()
             .ok()
             .and_then(|backend| past.conversation.next_epoch(backend, &self.config.sampling));
-        let context = self.context(session, &past, &ground, charged(left, lost));
+        let context = self.context(session, &past, &ground, self.charged(left).await?);
         let resumed = Turn::resume(context, past.conversation, epoch, interrupted);
         let (mut turn, mut commands) = resumed.map_err(|error| internal(&error))?;
         if found.is_err() {
@@ -114,17 +109,17 @@ impl Engine {
             .find(|backend| Some(&backend.name) == own.as_ref());
         same.or(known.first()).cloned()
     }
-}
 
-/// What the store charged for calls of the interrupted turn whose end nobody saw.
-fn charged(left: &Unfinished, lost: &[LostCall]) -> Lost {
-    let own = lost.iter().filter(|call| call.session == left.session);
-    own.fold(Lost::default(), |sum, call| Lost {
-        usage: sum.usage.plus(Usage {
-            model_calls: 1,
-            prompt_tokens: call.charged.tokens,
-            ..Usage::default()
-        }),
-        cost: sum.cost.saturating_add(call.charged.usd),
-    })
+    /// What was charged for calls of the interrupted turn whose end nobody saw, at this start or at
+    /// an earlier one.
+    async fn charged(&self, left: &Unfinished) -> Result<Lost, Problem> {
+        let rows = self.store.ledger(&left.session).await?;
+        let lost = rows
+            .iter()
+            .filter(|row| row.turn == Some(left.turn) && row.source == UsageSource::Lost);
+        Ok(lost.fold(Lost::default(), |sum, row| Lost {
+            usage: sum.usage.plus(row.usage),
+            cost: sum.cost.saturating_add(row.charged.usd),
+        }))
+    }
 }

@@ -19,6 +19,8 @@ use std::io::Write as _;
 
 /// What a request may have beyond the bytes of its messages, in tokens: the template's own words.
 const TEMPLATE_TOKENS: u64 = 256;
+/// What a template may write for a tool call beyond what the model wrote, in tokens.
+const CALL_TOKENS: u64 = 48;
 /// The most found tools that a reply in schema mode can choose from; the latest found stay.
 const MAX_FOUND_TOOLS: usize = 24;
 
@@ -97,6 +99,8 @@ pub(super) struct Mark {
 struct Measured {
     tokens: u64,
     end: usize,
+    /// What the template may add to the last answer beyond what was generated.
+    slack: u64,
 }
 
 /// A conversation. Cheap to keep: the bytes of its messages and a few words for each.
@@ -119,6 +123,24 @@ pub struct Conversation {
     next_model_call: ModelCallId,
     next_turn: TurnId,
     last_slot: Option<u32>,
+    repeats: Repeats,
+}
+
+/// How often in a row the model has called the same tools with the same arguments.
+#[derive(Debug, Clone, Default)]
+struct Repeats {
+    calls: Vec<(String, String)>,
+    times: u32,
+}
+
+impl Repeats {
+    fn note(&mut self, calls: Vec<(String, String)>) {
+        if calls.is_empty() || calls != self.calls {
+            self.times = 0;
+        }
+        self.times += u32::from(!calls.is_empty());
+        self.calls = calls;
+    }
 }
 
 impl Default for Conversation {
@@ -137,6 +159,7 @@ impl Default for Conversation {
             next_model_call: ModelCallId::FIRST,
             next_turn: TurnId::FIRST,
             last_slot: None,
+            repeats: Repeats::default(),
         }
     }
 }
@@ -159,6 +182,7 @@ impl Conversation {
             Entry::User(user) => {
                 self.label = self.label.join(user.label);
                 self.next_turn = self.next_turn.max(user.turn.next());
+                self.repeats = Repeats::default();
                 self.append(&user.message, Kind::User);
             }
             Entry::Assistant(assistant) => self.push_assistant(assistant),
@@ -212,6 +236,11 @@ impl Conversation {
         self.next_model_call = self.next_model_call.max(model_call);
     }
 
+    /// How often in a row, in the turn under way, the model has made the very same calls.
+    pub fn repeats(&self) -> u32 {
+        self.repeats.times
+    }
+
     /// The slot that the last answer came from, if that is known.
     pub fn last_slot(&self) -> Option<u32> {
         self.last_slot
@@ -238,7 +267,7 @@ impl Conversation {
     /// What the server reported last, and a token for every byte since: no tokeniser makes more.
     pub fn prompt_bound(&self) -> u64 {
         let (known, from) = match self.measured {
-            Some(measured) => (measured.tokens, measured.end),
+            Some(measured) => (measured.tokens + measured.slack, measured.end),
             None => (as_u64(self.tail.len()), self.messages_at),
         };
         let bound = known + as_u64(self.head.len() - from) + TEMPLATE_TOKENS;
@@ -377,8 +406,15 @@ impl Conversation {
         };
         self.append(&assistant.message, kind);
         self.last_slot = assistant.receipt.slot;
+        let written = calls.iter().map(|call| &call.written);
+        self.repeats.note(
+            written
+                .map(|call| (call.name.clone(), call.arguments.clone()))
+                .collect(),
+        );
         let usage = assistant.receipt.usage();
         self.measured = (usage.prompt_tokens > 0).then(|| Measured {
+            slack: CALL_TOKENS * as_u64(calls.len()),
             tokens: usage.tokens(),
             end: self.head.len(),
         });

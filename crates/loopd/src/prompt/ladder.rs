@@ -218,9 +218,10 @@ mod tests {
                 Rung::Coerced,
             ),
             (
+                // JSON Schema counts 2.0 among the integers.
                 r#"{"vote":"No","score":2.0}"#,
-                r#"{"vote":"No","score":2}"#,
-                Rung::Coerced,
+                r#"{"vote":"No","score":2.0}"#,
+                Rung::Schema,
             ),
             (
                 r#"{"vote":"No","score":null}"#,

@@ -23,20 +23,20 @@ pub struct Reply {
 
 /// Reads an answer of the model in a mode.
 pub fn read_reply(mode: ToolMode, answer: &ModelAnswer) -> Reply {
-    match mode {
-        ToolMode::Schema => {
-            let mut reply = Reply::from_text(&answer.content);
-            // A server that was sent no tools but calls some all the same.
-            reply.calls.extend(answer.tool_calls.iter().cloned());
-            reply.calls.truncate(MAX_TOOL_CALLS_PER_ANSWER);
-            reply
-        }
+    let mut reply = match mode {
+        ToolMode::Schema => Reply::from_text(&answer.content),
         ToolMode::Native => Reply {
             answer: answer.content.clone(),
-            calls: answer.tool_calls.clone(),
+            calls: Vec::new(),
             rung: None,
         },
-    }
+    };
+    // In schema mode these are of a server that was sent no tools but calls some all the same.
+    let room = MAX_TOOL_CALLS_PER_ANSWER - reply.calls.len();
+    reply
+        .calls
+        .extend(answer.tool_calls.iter().take(room).cloned());
+    reply
 }
 
 /// Whether the last call of an answer was cut off in the middle of its arguments.

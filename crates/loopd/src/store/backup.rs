@@ -5,7 +5,7 @@
 //! were in no file yet are in the copied journal.
 
 use super::error::StoreError;
-use super::files::{LOG_NAME, folder, log_path, make_folder};
+use super::files::{LOG_NAME, folder, is_set_aside, make_folder};
 use super::options::StoreOptions;
 use super::rows;
 use super::schema;
@@ -149,22 +149,48 @@ fn copy_database(from: &Path, to: &Path) -> rusqlite::Result<Connection> {
     Ok(copy)
 }
 
-/// Copies a transcript up to a length; `None` if its session is gone.
-fn copy_log(from: &Path, to: &Path, session: &SessionId, length: u64) -> io::Result<Option<u64>> {
-    let source = match File::open(log_path(from, session)) {
-        Ok(source) => source,
+/// Copies a transcript up to a length, or whole, with what was set aside from it; `None` if its
+/// session is gone.
+fn copy_log(
+    from: &Path,
+    to: &Path,
+    session: &SessionId,
+    length: Option<u64>,
+) -> io::Result<Option<u64>> {
+    let (from, to) = (folder(from, session), folder(to, session));
+    let names = match std::fs::read_dir(&from) {
+        Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let folder = folder(to, session);
-    make_folder(&folder)?;
+    make_folder(&to)?;
+    let mut log_bytes = None;
+    let mut aside_bytes = 0;
+    for name in names {
+        let name = name?.file_name();
+        if name == LOG_NAME {
+            log_bytes = Some(copy_file(&from.join(&name), &to.join(&name), length)?);
+        } else if is_set_aside(&name) {
+            aside_bytes += copy_file(&from.join(&name), &to.join(&name), None)?;
+        }
+    }
+    // Without its transcript a readable session is gone, or so new that it has none yet.
+    if log_bytes.is_none() && length.is_some() {
+        std::fs::remove_dir_all(&to)?;
+        return Ok(None);
+    }
+    sync_dir(&to)?;
+    Ok(Some(log_bytes.unwrap_or(0) + aside_bytes))
+}
+
+fn copy_file(from: &Path, to: &Path, length: Option<u64>) -> io::Result<u64> {
+    let source = File::open(from)?;
     let mut target = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(folder.join(LOG_NAME))?;
-    let copied = io::copy(&mut source.take(length), &mut target)?;
+        .open(to)?;
+    let copied = io::copy(&mut source.take(length.unwrap_or(u64::MAX)), &mut target)?;
     target.sync_all()?;
-    sync_dir(&folder)?;
-    Ok(Some(copied))
+    Ok(copied)
 }

@@ -4,6 +4,7 @@
 
 use bxcore::id::SessionId;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,6 +14,15 @@ use std::path::{Path, PathBuf};
 pub(super) const LOG_NAME: &str = "log.jsonl";
 /// How many transcript files are kept open.
 const MAX_OPEN_FILES: usize = 256;
+
+/// What a file's name begins with that was taken out of a transcript; a number follows.
+pub(super) const SET_ASIDE_PREFIX: &str = "log.jsonl.torn-";
+
+/// Whether a file of this name was taken out of a transcript.
+pub(super) fn is_set_aside(name: &OsStr) -> bool {
+    name.as_encoded_bytes()
+        .starts_with(SET_ASIDE_PREFIX.as_bytes())
+}
 
 /// A session's folder.
 pub(super) fn folder(sessions: &Path, session: &SessionId) -> PathBuf {

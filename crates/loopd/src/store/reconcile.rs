@@ -122,7 +122,7 @@ pub(super) fn keep_beside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
         files::make_folder(folder)?;
     }
     for number in 1..=MAX_TORN_FILES {
-        let to = path.with_file_name(format!("{}.torn-{number}", files::LOG_NAME));
+        let to = path.with_file_name(format!("{}{number}", files::SET_ASIDE_PREFIX));
         let created = OpenOptions::new()
             .write(true)
             .create_new(true)

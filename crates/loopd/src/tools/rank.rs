@@ -213,7 +213,7 @@ mod tests {
             );
         }
         assert!(catalog.similar("zzz").is_empty());
-        assert_eq!(catalog.similar("readfile_x"), ["read_file", "search_files"]);
+        assert_eq!(catalog.similar("readfile_x"), ["read_file"]);
         assert!(Catalog::default().ranked("x").is_empty());
     }
 

@@ -70,12 +70,12 @@ impl Ending {
         Self::with(TurnOutcome::Failed, problem)
     }
 
-    pub(super) fn iterations_exhausted(tool_iterations: u32) -> Self {
+    pub(super) fn iterations_exhausted(rounds: u32) -> Self {
         let problem = Problem::new(
             Code::IterationsExhausted,
             "The model went on calling tools instead of answering",
         )
-        .detail(format!("after {tool_iterations} rounds it may only answer"))
+        .detail(format!("after {rounds} rounds it may only answer"))
         .hint("Ask for less at a time, or raise `tool_iterations` in loopd.toml.");
         Self::with(TurnOutcome::Failed, problem)
     }

@@ -100,7 +100,7 @@ impl Turn {
 
     fn go_on(&mut self, fold: &Fold<'_>) -> Vec<Command> {
         let Some(last) = fold.last else {
-            return vec![Command::Commit(self.call_model(Vec::new(), None))];
+            return vec![Command::Commit(self.call_model(Vec::new()))];
         };
         if last.calls.is_empty() {
             return vec![self.conclude_recorded(last)];

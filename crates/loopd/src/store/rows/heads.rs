@@ -213,11 +213,15 @@ pub(in crate::store) fn retired(db: &Connection, name: &SessionId) -> Result<Sum
     })
 }
 
-/// Every readable session's name with the length of its transcript in bytes.
-pub(in crate::store) fn session_lengths(db: &Connection) -> Result<Vec<(SessionId, u64)>> {
-    let mut get = db.prepare("SELECT name, bytes FROM sessions ORDER BY id")?;
-    get.query_map([], |row| Ok((session_id(row, 0)?, uint(row, 1)?)))?
-        .collect()
+/// Every session's name with the length of its transcript in bytes; none where it can't be read.
+pub(in crate::store) fn session_lengths(db: &Connection) -> Result<Vec<(SessionId, Option<u64>)>> {
+    let mut get = db.prepare("SELECT name, bytes, broken IS NULL FROM sessions ORDER BY id")?;
+    get.query_map([], |row| {
+        let readable: bool = row.get(2)?;
+        let bytes = uint(row, 1)?;
+        Ok((session_id(row, 0)?, readable.then_some(bytes)))
+    })?
+    .collect()
 }
 
 /// Drops a session's row from a copy, unless the copy's journal has the whole transcript; says

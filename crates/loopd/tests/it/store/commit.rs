@@ -301,6 +301,24 @@ fn a_second_store_is_kept_out_until_the_first_ends() {
 }
 
 #[test]
+fn a_store_without_a_handle_ends_by_itself() {
+    let folder = Folder::new();
+    block_on(async {
+        let (store, _) = folder.open();
+        let session = one_turn(&store, "chat-1").await;
+        drop(store);
+        let mut again = None;
+        wait_until(|| {
+            again = Store::open(folder.options()).ok();
+            again.is_some()
+        })
+        .await;
+        let (store, _) = again.unwrap();
+        assert_eq!(store.load(&session).await.unwrap().len(), 5);
+    });
+}
+
+#[test]
 fn the_housekeeper_syncs_and_prunes_by_itself() {
     let folder = Folder::new();
     block_on(async {

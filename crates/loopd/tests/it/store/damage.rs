@@ -4,10 +4,11 @@ use crate::support::*;
 use bxcore::code::Code;
 use bxcore::id::{ModelCallId, SessionId};
 use bxcore::wire::loopd::SessionStatus;
-use loopd::store::{Batch, Repaired, Store};
+use loopd::store::{BackupName, Batch, Repaired, Store};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 /// A folder with sessions `chat-1` and `chat-2`, each with one turn of five entries, everything
 /// synced and the journal empty.
@@ -238,6 +239,35 @@ fn a_file_that_changes_under_a_running_store_is_noticed() {
         let (store, recovery) = folder.open();
         assert!(recovery.repaired.is_empty(), "{recovery:?}");
         assert_eq!(store.load(&session).await.unwrap().len(), 5);
+    });
+}
+
+/// The journal no longer has the start of it: what it has is kept, and the session rests.
+#[test]
+fn a_file_that_is_deleted_after_its_sync_is_not_lost_silently() {
+    let folder = Folder::new();
+    let session = id("chat-1");
+    block_on(async {
+        let mut options = folder.options();
+        options.sync_interval = Duration::from_millis(10);
+        let (store, _) = Store::open(options).unwrap();
+        store.commit(begin(&session, "Hello")).await.unwrap();
+        let journal = || folder.number("SELECT count(*) FROM journal");
+        wait_until(|| journal() == 0).await;
+        fs::remove_file(folder.log(&session)).unwrap();
+        store.commit(finish(&session, "Hi")).await.unwrap();
+        wait_until(|| folder.number("SELECT count(broken) FROM sessions") == 1).await;
+        let kept = lines(&folder.log(&session).with_file_name("log.jsonl.torn-1"));
+        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert_eq!(status(&store, &session).await, SessionStatus::Broken);
+        let other = one_turn(&store, "chat-2").await;
+        wait_until(|| journal() == 0).await;
+        assert_eq!(store.load(&other).await.unwrap().len(), 5);
+        // A backup takes what there is.
+        let report = store.backup(BackupName::new("b").unwrap()).await.unwrap();
+        assert_eq!(report.sessions, 2);
+        let copied = Path::new(&report.folder).join("sessions/chat-1/log.jsonl.torn-1");
+        assert_eq!(lines(&copied), kept);
     });
 }
 

@@ -1,0 +1,210 @@
+//! After a model call: what its answer or its failure leads to, and what it cost.
+
+use super::command::{Command, Commit, ModelCall, Reserve, Settle};
+use super::ending::Ending;
+use super::input::Spent;
+use super::machine::{State, Then, Turn};
+use super::results::Due;
+use crate::prompt::{self, Reply, Stage, wire_id};
+use bxcore::chat::{Finish, MAX_TOOL_CALLS_PER_ANSWER, ModelAnswer};
+use bxcore::code::Code;
+use bxcore::money::MicroUsd;
+use bxcore::problem::Problem;
+use bxcore::transcript::{Assistant, Entry, NumberedCall};
+use bxcore::usage::{Receipt, Spend, Usage, UsageSource};
+use bxcore::wire::loopd::TurnEvent;
+use std::collections::VecDeque;
+
+/// How near to the context's end an answer that was cut off counts as cut by it, in tokens.
+const CONTEXT_SLACK_TOKENS: u64 = 8;
+
+impl Turn {
+    /// The model answered.
+    pub(super) fn answered(
+        &mut self,
+        model: ModelCall,
+        reserve: Reserve,
+        answer: &ModelAnswer,
+        receipt: Receipt,
+    ) -> Vec<Command> {
+        let settle = self.settle(reserve, &receipt);
+        if self.stopping {
+            return vec![self.end_settled(Vec::new(), Ending::stopped(), settle)];
+        }
+        self.answers += 1;
+        let reply = prompt::read_reply(self.conversation.mode(), answer);
+        let calls = self.numbered(&reply);
+        let ending = calls
+            .is_empty()
+            .then(|| self.conclude(model, answer, &reply, &receipt));
+        let entry = Entry::Assistant(Assistant {
+            turn: self.turn,
+            model_call: model.model_call,
+            message: prompt::assistant(
+                self.conversation.mode(),
+                answer,
+                &calls,
+                self.context.reasoning,
+            ),
+            reasoning: answer.reasoning.clone(),
+            calls: calls.clone(),
+            rung: reply.rung,
+            receipt,
+            cost: settle.actual.usd,
+        });
+        if let Some(ending) = ending {
+            return vec![self.end_settled(vec![entry], ending, settle)];
+        }
+        let mut commands = Vec::new();
+        if !reply.answer.trim().is_empty() {
+            commands.push(Command::Announce(TurnEvent::Retract));
+        }
+        let cut = prompt::last_call_is_cut(answer, &reply.calls);
+        let due = self.due(&calls, cut.then_some(model.max_tokens));
+        if model.stage == Stage::Last {
+            let ending = Ending::iterations_exhausted(self.answers - 1);
+            // The conversation must know the calls before their results.
+            self.conversation.push(&entry);
+            let (results, events) = self.not_run(due, Code::IterationsExhausted);
+            commands.extend(events);
+            let end = self.end_pushed(vec![entry], results, ending, settle);
+            commands.push(end);
+            return commands;
+        }
+        self.conversation.push(&entry);
+        self.state = State::Committing(Then::Tools(due));
+        commands.push(Command::Commit(Commit {
+            settle: Some(settle),
+            ..self.commit(vec![entry])
+        }));
+        commands
+    }
+
+    fn numbered(&self, reply: &Reply) -> Vec<NumberedCall> {
+        let mut next = self.conversation.next_call();
+        let mut numbered = Vec::with_capacity(reply.calls.len());
+        for written in reply.calls.iter().take(MAX_TOOL_CALLS_PER_ANSWER) {
+            let mut written = written.clone();
+            written.id = wire_id(next);
+            numbered.push(NumberedCall {
+                call: next,
+                written,
+            });
+            next = next.next();
+        }
+        numbered
+    }
+
+    fn due(&self, calls: &[NumberedCall], last_is_cut_at: Option<u32>) -> VecDeque<Due> {
+        let most = usize::try_from(self.context.limits.tool_result_bytes).unwrap_or(usize::MAX);
+        let mut due: VecDeque<Due> = calls.iter().map(|call| Due::new(call, most)).collect();
+        if let (Some(max_tokens), Some(call), Some(last)) =
+            (last_is_cut_at, calls.last(), due.back_mut())
+        {
+            *last = Due::cut(call, max_tokens);
+        }
+        due
+    }
+
+    /// How a turn ends with an answer that calls nothing.
+    fn conclude(
+        &mut self,
+        model: ModelCall,
+        answer: &ModelAnswer,
+        reply: &Reply,
+        receipt: &Receipt,
+    ) -> Ending {
+        let cut = answer.finish == Finish::Length;
+        let used = receipt.usage().tokens();
+        let context = self
+            .conversation
+            .epoch()
+            .and_then(|epoch| epoch.context_tokens);
+        if let Some(context) = context
+            && cut
+            && used.saturating_add(CONTEXT_SLACK_TOKENS) >= context
+        {
+            return Ending::context_full(used, context);
+        }
+        let text = reply.answer.trim();
+        if text.is_empty() {
+            return Ending::empty(cut && !answer.reasoning.is_empty(), model.max_tokens);
+        }
+        text.clone_into(&mut self.answer);
+        let remark = format!(
+            "the answer was cut off at its limit of {} tokens",
+            model.max_tokens
+        );
+        Ending::completed(cut.then_some(remark))
+    }
+
+    /// The model call ended without a whole answer.
+    pub(super) fn call_failed(
+        &mut self,
+        reserve: Reserve,
+        problem: Problem,
+        spent: Spent,
+    ) -> Vec<Command> {
+        let model_call = reserve.model_call;
+        let settle = match spent {
+            Spent::Nothing => None,
+            Spent::Measured(receipt) => Some(self.settle(reserve, &receipt)),
+            Spent::Unknown => Some(self.settle_whole(reserve)),
+        };
+        let mut commands = Vec::new();
+        let ending = if self.stopping {
+            Ending::stopped()
+        } else {
+            commands.push(Command::Announce(TurnEvent::Retract));
+            Ending::of_call(problem)
+        };
+        let mut commit = self.end(Vec::new(), ending);
+        commit.release = settle.is_none().then_some(model_call);
+        commit.settle = settle;
+        commands.push(Command::Commit(commit));
+        commands
+    }
+
+    fn settle(&mut self, reserve: Reserve, receipt: &Receipt) -> Settle {
+        let usage = receipt.usage();
+        let usd = self
+            .context
+            .price
+            .cost(usage.prompt_tokens, usage.completion_tokens);
+        self.charge(reserve, usage, usd, receipt.source)
+    }
+
+    /// Charges a call of which nothing is known for all that it could have used.
+    fn settle_whole(&mut self, reserve: Reserve) -> Settle {
+        let usage = Usage {
+            model_calls: 1,
+            prompt_tokens: reserve.amount.tokens,
+            completion_tokens: 0,
+            cache_n: 0,
+        };
+        let usd = reserve.amount.usd;
+        self.charge(reserve, usage, usd, UsageSource::Lost)
+    }
+
+    fn charge(
+        &mut self,
+        reserve: Reserve,
+        usage: Usage,
+        usd: MicroUsd,
+        source: UsageSource,
+    ) -> Settle {
+        self.usage = self.usage.plus(usage);
+        self.cost = self.cost.saturating_add(usd);
+        Settle {
+            model_call: reserve.model_call,
+            actual: Spend {
+                tokens: usage.tokens(),
+                usd,
+            },
+            usage,
+            source,
+            backend: reserve.backend,
+            model: reserve.model,
+        }
+    }
+}

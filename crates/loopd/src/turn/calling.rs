@@ -1,0 +1,138 @@
+//! Before a model call: how much may be asked for, and whether the budget has it.
+
+use super::MIN_REPLY_TOKENS;
+use super::command::{Command, Commit, ModelCall, Reserve};
+use super::ending::Ending;
+use super::input::{Axis, Refusal};
+use super::machine::{State, Then, Turn};
+use crate::prompt::Stage;
+use bxcore::transcript::Entry;
+use bxcore::usage::Spend;
+
+/// How often in a row a model may make the very same calls before it has to answer. Small models
+/// otherwise ask for the time until their rounds are used up.
+const MAX_SAME_CALLS: u32 = 2;
+/// How often a smaller reservation is tried; others may use the account up in between.
+const MAX_RESERVE_TRIES: u32 = 3;
+
+impl Turn {
+    /// Commits the turn's first entries and reserves its first model call.
+    pub(super) fn enter(&mut self, entries: Vec<Entry>) -> Vec<Command> {
+        let mut commit = self.call_model(entries);
+        commit.opens_turn = true;
+        vec![Command::Commit(commit)]
+    }
+
+    /// Commits entries and reserves the next model call.
+    pub(super) fn call_model(&mut self, mut entries: Vec<Entry>) -> Commit {
+        entries.extend(self.epoch.take().map(Entry::Epoch));
+        for entry in &entries {
+            self.conversation.push(entry);
+        }
+        let answer_tokens = self.context.limits.answer_tokens;
+        let room = self.conversation.room().unwrap_or(u64::MAX);
+        let max_tokens = answer_tokens
+            .min(u32::try_from(room).unwrap_or(u32::MAX))
+            .max(MIN_REPLY_TOKENS.min(answer_tokens));
+        let rounds_left = self.answers < self.context.limits.tool_iterations;
+        let stage = if rounds_left && self.conversation.repeats() < MAX_SAME_CALLS {
+            Stage::Open
+        } else {
+            Stage::Last
+        };
+        let model = ModelCall {
+            model_call: self.next_model_call,
+            stage,
+            max_tokens,
+        };
+        self.next_model_call = self.next_model_call.next();
+        let reserve = self.reservation(model);
+        self.state = State::Committing(Then::Call {
+            model,
+            reserve: reserve.clone(),
+            tries: 0,
+        });
+        Commit {
+            reserve: Some(reserve),
+            ..self.commit(entries)
+        }
+    }
+
+    fn reservation(&self, model: ModelCall) -> Reserve {
+        let prompt = self.conversation.prompt_bound();
+        let answer = u64::from(model.max_tokens);
+        let (backend, name) = match self.conversation.epoch() {
+            Some(epoch) => (epoch.backend.clone(), epoch.model.clone()),
+            None => unreachable!("a turn begins with an epoch"),
+        };
+        Reserve {
+            model_call: model.model_call,
+            amount: Spend {
+                tokens: prompt.saturating_add(answer),
+                usd: self.context.price.cost(prompt, answer),
+            },
+            backend,
+            model: name,
+        }
+    }
+
+    /// The store said whether the reservation was made.
+    pub(super) fn reserved(
+        &mut self,
+        model: ModelCall,
+        reserve: Reserve,
+        tries: u32,
+        reserved: Result<(), Refusal>,
+    ) -> Vec<Command> {
+        match reserved {
+            Ok(()) if self.stopping => {
+                let mut commit = self.end(Vec::new(), Ending::stopped());
+                commit.release = Some(model.model_call);
+                vec![Command::Commit(commit)]
+            }
+            Ok(()) => {
+                self.state = State::Calling { model, reserve };
+                vec![Command::CallModel(model)]
+            }
+            Err(_) if self.stopping => vec![self.end_with(Ending::stopped())],
+            Err(refusal) => match self.smaller(model, &refusal) {
+                Some(smaller) if tries < MAX_RESERVE_TRIES => {
+                    let reserve = self.reservation(smaller);
+                    let commit = Commit {
+                        reserve: Some(reserve.clone()),
+                        ..self.commit(Vec::new())
+                    };
+                    self.state = State::Committing(Then::Call {
+                        model: smaller,
+                        reserve,
+                        tries: tries + 1,
+                    });
+                    vec![Command::Commit(commit)]
+                }
+                _ => vec![self.end_with(Ending::refused(&refusal))],
+            },
+        }
+    }
+
+    /// The same call with the longest answer that what is left can pay, if that is long enough.
+    fn smaller(&self, model: ModelCall, refusal: &Refusal) -> Option<ModelCall> {
+        let prompt = self.conversation.prompt_bound();
+        let affordable = match refusal.axis {
+            Axis::Tokens => refusal.left.checked_sub(prompt)?,
+            Axis::Usd => {
+                let prompt_cost = self.context.price.cost(prompt, 0).micros();
+                let left = i64::try_from(refusal.left).ok()?.checked_sub(prompt_cost)?;
+                let per_million = self.context.price.completion.micros();
+                // One token less, since costs are rounded up.
+                let tokens = i128::from(left) * 1_000_000 / i128::from(per_million.max(1)) - 1;
+                u64::try_from(tokens).ok()?
+            }
+        };
+        let max_tokens = u32::try_from(affordable).unwrap_or(u32::MAX);
+        let fits = (MIN_REPLY_TOKENS..model.max_tokens).contains(&max_tokens);
+        fits.then_some(ModelCall {
+            max_tokens,
+            ..model
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! The tool calls of an answer: one after the other, and each with its one result.
+
+use super::command::{Command, RunTool};
+use super::ending::Ending;
+use super::machine::{Running, State, Turn};
+use super::results::{self, Due, own_result};
+use crate::tools::Routed;
+use bxcore::code::Code;
+use bxcore::id::CallId;
+use bxcore::tool::ToolName;
+use bxcore::transcript::{CallOutcome, Entry};
+use bxcore::wire::brokerd::CallResult;
+use bxcore::wire::loopd::{CallReport, TurnEvent};
+use std::collections::VecDeque;
+
+impl Turn {
+    /// Works off calls that are due, up to the first that somebody has to run.
+    pub(super) fn run(
+        &mut self,
+        mut due: VecDeque<Due>,
+        mut done: Vec<Entry>,
+        resumed: bool,
+    ) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if self.stopping {
+            let (results, events) = self.not_run(due, Code::Stopped);
+            done.extend(results);
+            commands.extend(events);
+            commands.push(Command::Commit(self.end(done, Ending::stopped())));
+            return commands;
+        }
+        while let Some(next) = due.pop_front() {
+            commands.push(Command::Announce(next.event()));
+            match next.routed {
+                Routed::To {
+                    target,
+                    tool,
+                    arguments,
+                } => {
+                    commands.push(Command::RunTool(RunTool {
+                        call: next.call,
+                        target,
+                        tool: tool.clone(),
+                        arguments,
+                        resumed,
+                    }));
+                    self.state = State::Running(Running {
+                        current: next.call,
+                        tool,
+                        due,
+                        done,
+                        resumed,
+                    });
+                    return commands;
+                }
+                Routed::Refused {
+                    tool,
+                    outcome,
+                    code,
+                    text,
+                } => {
+                    let result = own_result(outcome, code, &text);
+                    let (entry, events) = self.result(next.call, tool, &result);
+                    commands.extend(events);
+                    done.push(entry);
+                }
+            }
+        }
+        commands.push(Command::Commit(self.call_model(done)));
+        commands
+    }
+
+    /// The tool call under way ended.
+    pub(super) fn tool_ended(&mut self, running: Running, result: &CallResult) -> Vec<Command> {
+        let Running {
+            current,
+            tool,
+            due,
+            mut done,
+            resumed,
+        } = running;
+        let (entry, mut commands) = self.result(current, tool, result);
+        done.push(entry);
+        commands.extend(self.run(due, done, resumed));
+        commands
+    }
+
+    /// The entry and the events of an ended call.
+    fn result(
+        &mut self,
+        call: CallId,
+        tool: ToolName,
+        result: &CallResult,
+    ) -> (Entry, Vec<Command>) {
+        let entry = results::entry(
+            self.turn,
+            call,
+            tool,
+            result,
+            &self.conversation,
+            &self.context.catalog,
+        );
+        self.calls.push(CallReport {
+            call,
+            tool: entry.tool.clone(),
+            outcome: entry.outcome,
+        });
+        let mut events = vec![Command::Announce(results::result_event(
+            &entry,
+            &result.content,
+        ))];
+        let label = self.label.join(result.label).join(result.session_label);
+        if label != self.label {
+            self.label = label;
+            events.push(Command::Announce(TurnEvent::Label { label }));
+        }
+        (Entry::Tool(entry), events)
+    }
+
+    /// Results of calls that are not run any more.
+    pub(super) fn not_run(&mut self, due: VecDeque<Due>, code: Code) -> (Vec<Entry>, Vec<Command>) {
+        let text = match code {
+            Code::Stopped => "Not run: the turn was stopped.",
+            _ => "Not run: the turn has used all its rounds of tools.",
+        };
+        let result = own_result(CallOutcome::Denied, code, text);
+        let mut entries = Vec::with_capacity(due.len());
+        let mut commands = Vec::new();
+        for next in due {
+            commands.push(Command::Announce(next.event()));
+            let (entry, events) = self.result(next.call, next.routed.tool().clone(), &result);
+            entries.push(entry);
+            commands.extend(events);
+        }
+        (entries, commands)
+    }
+}

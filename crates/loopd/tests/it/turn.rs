@@ -1,0 +1,7 @@
+//! The turn from outside: transitions one by one, ordinary courses, and random histories.
+
+mod courses;
+mod histories;
+mod tape;
+mod transitions;
+pub mod world;
