@@ -41,7 +41,7 @@ pub fn judge(info: &BackendInfo, figures: &Figures<'_>) -> Judgement {
         (false, Some(Kept::Whole { cached, prompt })) => Judgement {
             verdict: ProbeVerdict::CacheSurvives,
             advice: format!(
-                "A live turn's cache survives a helper: {cached} tokens of a prompt of {prompt} were kept."
+                "A live turn's cache survives a helper: after it {cached} tokens were found, and the prompt before it had {prompt}."
             ),
             flags: Vec::new(),
         },
@@ -106,7 +106,7 @@ fn kept(figures: &Figures<'_>) -> Option<Kept> {
 fn single_slot(kept: Option<&Kept>) -> Judgement {
     let measured = match kept {
         Some(Kept::Whole { cached, prompt }) => {
-            format!("this time {cached} tokens of a prompt of {prompt} were kept all the same")
+            format!("this time {cached} tokens were found all the same, after a prompt of {prompt}")
         }
         Some(Kept::Lost { cached, prompt }) => format!("{cached} of {prompt} tokens were kept"),
         None => "the server does not say how much was kept".to_owned(),
@@ -126,7 +126,7 @@ fn single_slot(kept: Option<&Kept>) -> Judgement {
 fn slotless(figures: &Figures<'_>) -> Judgement {
     let measured = match kept(figures) {
         Some(Kept::Whole { cached, prompt }) => {
-            format!("It kept {cached} tokens of a prompt of {prompt} while a helper ran.")
+            format!("It kept a prompt of {prompt} tokens while a helper ran ({cached} were found).")
         }
         Some(Kept::Lost { cached, prompt }) => {
             format!("It kept {cached} of {prompt} tokens while a helper ran.")

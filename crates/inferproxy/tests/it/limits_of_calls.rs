@@ -1,6 +1,7 @@
 //! What may be called by whom, which fields may be sent, and what is waited for.
 
 use crate::support::{Ask, Proxy, llama, quick};
+use axum::http::HeaderMap;
 use bxcore::code::Code;
 use bxcore::wire::inferproxy::{StopReply, Waiting};
 use bxkit::rpc::CallError;
@@ -34,7 +35,7 @@ async fn only_loopd_starts_and_stops_inference() {
     let body = Ask::slot(0).body.to_string().into();
     let refused = proxy
         .owner
-        .stream_raw("/v1/chat", body, Default::default())
+        .stream_raw("/v1/chat", body, HeaderMap::default())
         .await;
     assert_eq!(refused.unwrap_err().code(), Code::NotAuthorised);
     let stop = json!({"session": "a", "call": 1});

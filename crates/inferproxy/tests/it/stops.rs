@@ -72,9 +72,9 @@ async fn nothing_can_be_stopped_that_is_not_under_way() {
 
 #[tokio::test]
 async fn a_slot_that_can_not_be_stopped_drains_and_the_next_call_waits() {
-    // One batch of a prompt takes a second, and nothing stops it.
+    // One batch of a prompt takes two seconds, and nothing stops it.
     let server = LlamaServer::builder()
-        .prefill(1 << 20, Duration::from_secs(1))
+        .prefill(1 << 20, Duration::from_secs(2))
         .replies([Reply::text("never seen"), Reply::text("next")])
         .start()
         .await;
@@ -110,7 +110,7 @@ async fn a_slot_that_can_not_be_stopped_drains_and_the_next_call_waits() {
 #[tokio::test]
 async fn a_call_that_waits_for_its_slot_can_be_stopped() {
     let server = LlamaServer::builder()
-        .prefill(1 << 20, Duration::from_secs(1))
+        .prefill(1 << 20, Duration::from_secs(2))
         .reply("never seen")
         .start()
         .await;

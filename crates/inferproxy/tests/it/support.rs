@@ -184,7 +184,7 @@ impl Ask {
             body.shift_remove(name);
         }
         ask.slot = None;
-        ask.session = session.to_owned();
+        session.clone_into(&mut ask.session);
         ask
     }
 
