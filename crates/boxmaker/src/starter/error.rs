@@ -14,7 +14,7 @@ const POINT_AT_A_SERVER: &str = "or point at a model server: boxmaker backend ad
 /// Why pip did not install the packages, as far as its words tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PipFailure {
-    /// The package index can't be reached.
+    /// The package index can't be reached, or has nothing to offer.
     Network,
     /// The disk is full.
     DiskFull,
@@ -36,7 +36,7 @@ pub enum StarterError {
         found: Vec<String>,
     },
     /// Python is there, pip is not.
-    #[error("{} has neither `venv` nor `pip`", python.display())]
+    #[error("{} has neither `pip` nor `ensurepip`", python.display())]
     NoPip {
         /// The Python that was tried.
         python: PathBuf,
@@ -169,8 +169,7 @@ impl StarterError {
         let first = match self {
             Self::NoPython { .. } => "install Python 3 (with pip)".to_owned(),
             Self::NoPip { .. } => {
-                "install Python's venv module or pip (on Debian and Ubuntu: python3-venv)"
-                    .to_owned()
+                "install Python's pip (on Debian and Ubuntu: python3-pip)".to_owned()
             }
             Self::NoSpace { .. } => "make room on that disk".to_owned(),
             Self::Pip { kind, .. } => kind.hint().to_owned(),
@@ -192,7 +191,7 @@ impl PipFailure {
     fn hint(self) -> &'static str {
         match self {
             Self::Network => {
-                "see that the package index can be reached (pip's own settings, PIP_INDEX_URL and proxies are honoured)"
+                "see that the package index can be reached, and has builds for this machine (pip's own settings are honoured: pip.conf, PIP_INDEX_URL, proxies)"
             }
             Self::DiskFull => "make room on that disk",
             Self::HashMismatch => {
@@ -239,8 +238,8 @@ mod tests {
         }
         .problem();
         insta::assert_snapshot!(shown(&problem), @r"
-        The starter engine could not be set up: /usr/bin/python3 has neither `venv` nor `pip`
-        install Python's venv module or pip (on Debian and Ubuntu: python3-venv)
+        The starter engine could not be set up: /usr/bin/python3 has neither `pip` nor `ensurepip`
+        install Python's pip (on Debian and Ubuntu: python3-pip)
         or point at a model server: boxmaker backend add NAME URL
         ");
         let error = StarterError::NoSpace {

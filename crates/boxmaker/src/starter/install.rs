@@ -76,7 +76,7 @@ impl Installer {
         fs::create_dir_all(dir).map_err(StarterError::io("creating", dir))?;
         let within = Duration::from_secs(OTHER_INSTALL_SECS);
         let _lock = InstallLock::take(&self.layout.lock_file(), within, || {
-            progress(StarterProgress::Waiting)
+            progress(StarterProgress::Waiting);
         })?;
         if let Some(there) = self.layout.installation() {
             return Ok(there);
@@ -167,12 +167,14 @@ fn remove_leftovers(dir: &Path) {
     }
 }
 
-/// Where in an installation the packages go.
-enum Place {
-    /// An environment of its own, with its own pip.
-    Venv { packages: PathBuf },
-    /// A plain folder, filled by the system's pip.
-    Folder,
+/// Where an installation's Python and packages are, and whose pip fills it.
+struct Place {
+    /// The Python that will run, below the installation or absolute.
+    python: PathBuf,
+    /// The folder of packages, below the installation.
+    packages: PathBuf,
+    /// The pip that installs there.
+    pip: Command,
 }
 
 const VENV_PYTHON: &str = "bin/python";
@@ -186,23 +188,13 @@ fn fill(
 ) -> Result<Record, StarterError> {
     let list = staging.root.join("requirements.txt");
     fs::write(&list, requirements()).map_err(StarterError::io("writing", &list))?;
-    let place = prepare(staging, python)?;
-    let command = match &place {
-        Place::Venv { .. } => {
-            pip::install_command(&staging.root.join(VENV_PYTHON), &list, &staging.temporary)
-        }
-        Place::Folder => {
-            let mut command = pip::install_command(&python.executable, &list, &staging.temporary);
-            command.arg("--target").arg(staging.root.join(FOLDER));
-            command
-        }
-    };
+    let place = prepare(staging, python, &list)?;
     let total_bytes = download_bytes();
     progress(StarterProgress::Downloading {
         done_bytes: 0,
         total_bytes,
     });
-    pip::run(command, &staging.temporary, |event| {
+    pip::run(place.pip, &staging.temporary, |event| {
         progress(match event {
             PipEvent::Downloaded(bytes) => StarterProgress::Downloading {
                 done_bytes: bytes.min(total_bytes),
@@ -211,33 +203,46 @@ fn fill(
             PipEvent::Unpacking => StarterProgress::Unpacking,
         });
     })?;
-    Ok(match place {
-        Place::Venv { packages } => Record::new(VENV_PYTHON.into(), packages),
-        Place::Folder => Record::new(python.executable.clone(), FOLDER.into()),
-    })
+    Ok(Record::new(place.python, place.packages))
 }
 
-fn prepare(staging: &Staging, python: &Python) -> Result<Place, StarterError> {
-    if python.venv
-        && run(Command::new(&python.executable)
-            .args(["-I", "-m", "venv"])
-            .arg(&staging.root))
-        .is_ok()
-        && let Some(packages) = site_packages(&staging.root)
-    {
-        return Ok(Place::Venv { packages });
-    }
-    // Some systems ship `venv` without what it needs; pip alone does as well.
+/// Makes the place. The system's pip is preferred, because giving the environment one takes long.
+fn prepare(staging: &Staging, python: &Python, list: &Path) -> Result<Place, StarterError> {
+    let root = &staging.root;
+    let install = |python: &Path| pip::install_command(python, list, &staging.temporary);
     if python.pip {
-        return Ok(Place::Folder);
+        let (interpreter, packages) = match make_venv(python, root, &["--without-pip"]) {
+            Some(packages) => (VENV_PYTHON.into(), packages),
+            // Some systems ship Python without it; a plain folder does as well.
+            None => (python.executable.clone(), FOLDER.into()),
+        };
+        let mut pip = install(&python.executable);
+        pip.arg("--target").arg(root.join(&packages));
+        return Ok(Place {
+            python: interpreter,
+            packages,
+            pip,
+        });
+    }
+    if python.own_pip
+        && let Some(packages) = make_venv(python, root, &[])
+    {
+        return Ok(Place {
+            python: VENV_PYTHON.into(),
+            packages,
+            pip: install(&root.join(VENV_PYTHON)),
+        });
     }
     Err(StarterError::NoPip {
         python: python.executable.clone(),
     })
 }
 
-/// The environment's folder of packages, below the environment.
-fn site_packages(root: &Path) -> Option<PathBuf> {
+/// Makes an environment in `root`; gives its folder of packages, or none where it can't be made.
+fn make_venv(python: &Python, root: &Path, options: &[&str]) -> Option<PathBuf> {
+    let mut command = Command::new(&python.executable);
+    command.args(["-I", "-m", "venv"]).args(options).arg(root);
+    run(&mut command).ok()?;
     let folders = fs::read_dir(root.join("lib")).ok()?.flatten();
     let mut candidates = folders.take(MAX_LEFTOVERS).map(|entry| {
         Path::new("lib")

@@ -61,7 +61,7 @@ mod tests {
         assert!(matches!(refused, Err(StarterError::Locked { .. })));
         let mut first = Some(first);
         // The holder leaves when it sees the second one wait.
-        InstallLock::take(&path, Duration::from_secs(60), || drop(first.take())).unwrap();
+        InstallLock::take(&path, Duration::from_mins(1), || drop(first.take())).unwrap();
         assert!(first.is_none());
     }
 }

@@ -100,7 +100,7 @@ mod tests {
             file: Some(File::create(&path).unwrap()),
             bytes: 0,
         };
-        let line = [b'x'; 64 * 1024];
+        let line = vec![b'x'; 64 * 1024];
         for _ in 0..40 {
             log.write(&line);
             assert!(path.metadata().unwrap().len() <= MAX_LOG_BYTES);

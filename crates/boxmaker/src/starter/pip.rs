@@ -75,6 +75,8 @@ fn classify(words: &str) -> PipFailure {
         ("sslerror", PipFailure::Network),
         ("max retries exceeded", PipFailure::Network),
         ("http error", PipFailure::Network),
+        // An index that doesn't answer looks to pip like one that is empty.
+        ("(from versions: none)", PipFailure::Network),
         ("could not find a version", PipFailure::NoWheel),
         ("no matching distribution", PipFailure::NoWheel),
     ];
@@ -300,6 +302,10 @@ mod tests {
             PipFailure::Network,
         );
         check("Traceback (most recent call last):", PipFailure::Other);
+        check(
+            "ERROR: Could not find a version that satisfies the requirement xllamacpp (from versions: none)",
+            PipFailure::Network,
+        );
         check("", PipFailure::Other);
     }
 

@@ -37,7 +37,7 @@ const QUESTION: &str = "\
 import importlib.util as u, json, sys
 has = lambda name: u.find_spec(name) is not None
 print(json.dumps({'version': list(sys.version_info[:3]), 'executable': sys.executable,
-    'venv': has('venv') and has('ensurepip'), 'pip': has('pip')}))
+    'pip': has('pip'), 'own_pip': has('venv') and has('ensurepip')}))
 ";
 
 /// A Python that runs, and what it can do.
@@ -46,10 +46,10 @@ pub(crate) struct Python {
     version: (u32, u32, u32),
     /// Where it is.
     pub(crate) executable: PathBuf,
-    /// Whether it has what an environment of its own needs.
-    pub(crate) venv: bool,
     /// Whether it has pip.
     pub(crate) pip: bool,
+    /// Whether it can give pip to an environment that it makes.
+    pub(crate) own_pip: bool,
 }
 
 impl Python {
@@ -57,9 +57,9 @@ impl Python {
         (self.version.0, self.version.1) >= OLDEST_PYTHON
     }
 
-    /// How well it is suited: one with its own environment before one with pip alone.
+    /// How well it is suited: one with pip before one that has to make it first.
     fn rank(&self) -> u8 {
-        match (self.venv, self.pip) {
+        match (self.pip, self.own_pip) {
             (true, _) => 2,
             (false, true) => 1,
             (false, false) => 0,
@@ -160,13 +160,13 @@ fn probe(file: &Path) -> Option<Python> {
 mod tests {
     use super::*;
 
-    fn python(version: (u32, u32, u32), venv: bool, pip: bool) -> Python {
+    fn python(version: (u32, u32, u32), pip: bool, own_pip: bool) -> Python {
         let executable = format!("/usr/bin/python{}.{}", version.0, version.1).into();
         Python {
             version,
             executable,
-            venv,
             pip,
+            own_pip,
         }
     }
 
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_whatever_stands_before_it() {
-        let good = r#"{"version": [3, 11, 7], "executable": "/usr/bin/python3.11", "venv": true, "pip": false}"#;
+        let good = r#"{"version": [3, 11, 7], "executable": "/usr/bin/python3.11", "pip": true, "own_pip": false}"#;
         check_parse(good, Some(&python((3, 11, 7), true, false)));
         check_parse(
             &format!("loading site\n{good}\n\n"),
@@ -185,11 +185,11 @@ mod tests {
         check_parse("", None);
         check_parse("Python 3.11.7", None);
         check_parse(
-            r#"{"version": [3], "executable": "/p", "venv": true, "pip": true}"#,
+            r#"{"version": [3], "executable": "/p", "pip": true, "own_pip": true}"#,
             None,
         );
         check_parse(
-            r#"{"version": [3, 11, 7], "executable": "", "venv": true, "pip": true}"#,
+            r#"{"version": [3, 11, 7], "executable": "", "pip": true, "own_pip": true}"#,
             None,
         );
     }
@@ -197,16 +197,16 @@ mod tests {
     #[test]
     fn the_best_suited_is_chosen_and_the_first_among_equals() {
         let bare = python((3, 12, 1), false, false);
-        let with_pip = python((3, 13, 0), false, true);
-        let with_venv = python((3, 10, 13), true, true);
+        let makes_pip = python((3, 13, 0), false, true);
+        let with_pip = python((3, 10, 13), true, true);
         let old = python((3, 9, 18), true, true);
         let check = |found: &[&Python], expect: &Python| {
             let found = found.iter().copied().cloned().collect();
             assert_eq!(&choose(found).unwrap(), expect);
         };
-        check(&[&bare, &with_pip, &with_venv], &with_venv);
-        check(&[&old, &with_pip, &bare], &with_pip);
-        check(&[&with_venv, &python((3, 14, 0), true, true)], &with_venv);
+        check(&[&bare, &makes_pip, &with_pip], &with_pip);
+        check(&[&old, &makes_pip, &bare], &makes_pip);
+        check(&[&with_pip, &python((3, 14, 0), true, true)], &with_pip);
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         let error = choose(Vec::new()).unwrap_err();
         insta::assert_snapshot!(error.to_string(), @"no Python 3.10 or newer was found");
         let error = choose(vec![python((3, 12, 1), false, false)]).unwrap_err();
-        insta::assert_snapshot!(error.to_string(), @"/usr/bin/python3.12 has neither `venv` nor `pip`");
+        insta::assert_snapshot!(error.to_string(), @"/usr/bin/python3.12 has neither `pip` nor `ensurepip`");
     }
 
     #[test]

