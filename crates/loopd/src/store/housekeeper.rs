@@ -27,7 +27,7 @@ const PRUNE_ROWS: i64 = 2_048;
 const MAX_NUDGES: usize = 2;
 
 /// A call to the housekeeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Nudge {
     /// There is something to sync, in its time.
     Dirty,
@@ -158,6 +158,8 @@ fn sync_file(sessions: &Path, session: &SessionId, fresh: bool) -> io::Result<()
 impl Writer {
     /// Hands out the files to sync, after adding what some lack.
     pub(super) fn begin_sync(&mut self) -> SyncWork {
+        self.told = None;
+        self.journal_bytes = 0;
         let behind: Vec<SessionId> = self.behind.keys().cloned().collect();
         for session in behind {
             if let Err(error) = self.catch_up(&session) {

@@ -16,6 +16,8 @@ const CACHED_STATEMENTS: usize = 64;
 const WAL_PAGES_LIMIT: u32 = 16_384;
 /// The write-ahead log's file is cut back to this size once it is empty, in bytes.
 const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
+/// How much of the database the writer keeps in memory at most, in KiB.
+const CACHE_KIB: i32 = 8 * 1024;
 
 /// The newest version of the tables.
 const NEWEST: u32 = 1;
@@ -143,6 +145,8 @@ fn configure(db: &Connection, max_pages: Option<u32>) -> rusqlite::Result<()> {
     // What a deleted session said is overwritten wherever that costs no extra writes.
     db.pragma_update_and_check(None, "secure_delete", "FAST", |_| Ok(()))?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
+    // Negative means KiB, not pages.
+    db.pragma_update(None, "cache_size", -CACHE_KIB)?;
     db.pragma_update_and_check(None, "wal_autocheckpoint", WAL_PAGES_LIMIT, |_| Ok(()))?;
     db.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))?;
     if let Some(pages) = max_pages {

@@ -44,7 +44,10 @@ pub(super) struct Writer {
     /// The number of the last session's row.
     pub(super) last_row: i64,
     nudge: Option<SyncSender<Nudge>>,
-    journal_bytes: usize,
+    /// What the housekeeper was told since its last round.
+    pub(super) told: Option<Nudge>,
+    /// How much went into the journal since then, in bytes.
+    pub(super) journal_bytes: usize,
     lock: Lock,
 }
 
@@ -72,6 +75,7 @@ impl Writer {
             last_seq,
             last_row,
             nudge: None,
+            told: None,
             journal_bytes: 0,
             options,
             db,
@@ -281,6 +285,8 @@ impl Writer {
         for (session, first_byte, text) in written {
             self.append(session, first_byte, &text);
         }
+        let hurry = self.journal_bytes >= HURRY_BYTES;
+        self.call_housekeeper(if hurry { Nudge::Hurry } else { Nudge::Dirty });
         fault::point("loopd.after-append");
     }
 
@@ -298,16 +304,16 @@ impl Writer {
                 }
             }
         }
-        let hurry = self.journal_bytes >= HURRY_BYTES;
-        self.call_housekeeper(if hurry { Nudge::Hurry } else { Nudge::Dirty });
     }
 
-    /// A full channel means that it was called already.
+    /// Calls the housekeeper, unless it was told as much already: each call wakes its thread.
     pub(super) fn call_housekeeper(&mut self, nudge: Nudge) {
-        if nudge == Nudge::Hurry {
-            self.journal_bytes = 0;
+        if self.told >= Some(nudge) {
+            return;
         }
+        self.told = Some(nudge);
         if let Some(to) = &self.nudge {
+            // A full channel means that calls wait for it already.
             let _ = to.try_send(nudge);
         }
     }
