@@ -372,7 +372,10 @@ mod tests {
             model_call: ModelCallId(4),
             message: RawMessage::assistant("", std::slice::from_ref(&written)),
             reasoning: String::new(),
-            calls: vec![NumberedCall { call: CallId(3), written }],
+            calls: vec![NumberedCall {
+                call: CallId(3),
+                written,
+            }],
             rung: Some(Rung::Coerced),
             receipt: Receipt {
                 slot: Some(0),
@@ -393,7 +396,13 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_refused_with_its_reason() {
-        for bad in ["", "{", "[]", r#"{"v":1}"#, r#"{"v":1,"n":1,"ts":"","kind":"nope"}"#] {
+        for bad in [
+            "",
+            "{",
+            "[]",
+            r#"{"v":1}"#,
+            r#"{"v":1,"n":1,"ts":"","kind":"nope"}"#,
+        ] {
             assert!(matches!(parse_line(bad), Err(LineError::Shape(_))), "{bad}");
         }
         let later = r#"{"v":2,"kind":"unheard-of"}"#;

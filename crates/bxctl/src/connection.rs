@@ -51,9 +51,8 @@ impl Connection {
         }
         match status {
             Ok(_) => Ok(Some(connection)),
-            Err(CallError::Unreachable { .. }) => Ok(None),
-            // It is about to leave: its socket takes nothing any more, or the token is an old one.
-            Err(CallError::Broken { .. }) => Ok(None),
+            // Broken: it is about to leave, and its socket takes nothing any more.
+            Err(CallError::Unreachable { .. } | CallError::Broken { .. }) => Ok(None),
             Err(error) => Err(error.problem()),
         }
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const SESSION: &str = "chat-k";
 /// How long a killed role may take to come back and a turn to end.
-const RECOVERY: Duration = Duration::from_secs(60);
+const RECOVERY: Duration = Duration::from_mins(1);
 
 /// Points that an ordinary turn with one tool call at brokerd passes, with how often at least.
 const POINTS: [(&str, usize); 13] = [

@@ -1,8 +1,15 @@
 //! The real executable in a disposable home.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests stop by panicking, in their helpers too"
+)]
+
 mod cli;
 mod house;
 mod kills;
 mod starter;
-mod templates;
 mod supervisor;
+mod templates;

@@ -12,7 +12,7 @@ fn with_settings(role: Role) -> String {
         .lines()
         .filter_map(|line| line.strip_prefix('#'))
         .filter(is_setting);
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 #[test]

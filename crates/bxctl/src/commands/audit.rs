@@ -149,7 +149,20 @@ mod tests {
             "label": {"class": "private", "untrusted": false}, "call": null,
             "outcome": {"seq": 4, "result": "ok"}
         });
-        insta::assert_snapshot!(render(&record, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&record, Paint::Plain), @r#"
+        seq: 3
+        kind: intent
+        tool: read_file
+        body: {"path":"a"}
+            x
+        label
+          class: private
+          untrusted: false
+        call: null
+        outcome
+          seq: 4
+          result: ok
+        "#);
     }
 
     #[test]

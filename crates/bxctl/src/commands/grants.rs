@@ -217,7 +217,12 @@ mod tests {
             denied: Some(Code::TaintTooHigh),
             grant: Some(2),
         };
-        insta::assert_snapshot!(render_walk("http_fetch", &walk, Paint::Plain), @"");
+        insta::assert_snapshot!(render_walk("http_fetch", &walk, Paint::Plain), @"
+        pass  known       http_fetch
+        open  arguments   none were given
+        FAIL  class       secret is above private
+        http_fetch is denied by grant 2: taint-too-high (see docs/runbook/taint-too-high.md)
+        ");
         walk.denied = None;
         assert!(render_walk("clock", &walk, Paint::Plain).ends_with("clock may run by grant 2\n"));
     }
@@ -228,6 +233,10 @@ mod tests {
             r#"[{"tool":"http_fetch","hosts":["*.example.org"],"max_taint":"private"},{"tool":"shell","approval":"always","untrusted":true}]"#,
         )
         .unwrap();
-        insta::assert_snapshot!(render_list(&grants, Paint::Plain), @"");
+        insta::assert_snapshot!(render_list(&grants, Paint::Plain), @"
+        no  tool        up to class  untrusted sessions  result              approval  hosts
+        1   http_fetch  private      refused             private             never     *.example.org
+        2   shell       public       refused             private, untrusted  always
+        ");
     }
 }

@@ -86,7 +86,11 @@ mod tests {
             row("chat-1", "what\nis \u{1b}[2Jit"),
             row("chat-a-longer-name", ""),
         ];
-        insta::assert_snapshot!(render(&rows, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&rows, Paint::Plain), @"
+        session             status  label              turns  updated               begins with
+        chat-1              idle    secret, untrusted  3      2026-11-30T10:00:00Z  what is it
+        chat-a-longer-name  idle    secret, untrusted  3      2026-11-30T10:00:00Z
+        ");
         assert_eq!(render(&[], Paint::Plain), "no sessions yet\n");
     }
 }

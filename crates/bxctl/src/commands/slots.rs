@@ -124,7 +124,18 @@ mod tests {
             since_ms: 1500,
         }];
         let gate = [row("chat-1", Some(0), true), row("chat-2", None, false)];
-        insta::assert_snapshot!(render(&gate, &slots, Paint::Plain), @"");
-        insta::assert_snapshot!(render(&[], &[], Paint::Plain), @"");
+        insta::assert_snapshot!(render(&gate, &slots, Paint::Plain), @"
+        backend  slot  server says  session  since
+        local    0     busy         chat-1   1 s
+
+        backend  slot  lane  session  priority  state  since
+        local    0     main  chat-1   live      holds  1 s
+        local    any   main  chat-2   live      waits  1 s
+        ");
+        insta::assert_snapshot!(render(&[], &[], Paint::Plain), @"
+        no backend with slots
+
+        nobody holds a slot or waits for one
+        ");
     }
 }

@@ -73,7 +73,7 @@ fn render(status: &Status, backends: &[BackendInfo], paint: Paint) -> String {
     text.push_str(&super::backend::render_list(backends, paint));
     if backends.is_empty() {
         text.push_str(&paint.paint(Style::Warn, "no model server is configured or found"));
-        text.push_str("\n");
+        text.push('\n');
     }
     text
 }
@@ -115,6 +115,16 @@ mod tests {
             starter: Some(ProcessState::Starting),
             up_ms: 61_000,
         };
-        insta::assert_snapshot!(render(&status, &[], Paint::Plain), @"");
+        insta::assert_snapshot!(render(&status, &[], Paint::Plain), @"
+        Boxmaker 0.1.0 is up for 1 min 1 s (in the background, leaves when idle)
+        home /h, process 11
+
+        process     state        pid  restarts  confined by        last exit
+        inferproxy  ready        12   0         landlock, seccomp  -
+        loopd       backing off  12   2         landlock, seccomp  signal 9
+        starter     starting                    -                  -
+
+        no model server is configured or found
+        ");
     }
 }

@@ -127,6 +127,16 @@ mod tests {
             Finding::warn("bubblewrap", "not found", "apt install bubblewrap"),
             Finding::problem(Level::Fail, "loopd.toml", &problem),
         ];
-        insta::assert_snapshot!(render(&findings, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&findings, Paint::Plain), @"
+        ok    disk: 10.0 GiB free
+        warn  bubblewrap: not found
+              → apt install bubblewrap
+        FAIL  loopd.toml: A configuration file is wrong: loopd.toml:1:1: unknown key `x`
+                1 | x = 1
+              → did you mean `y`?
+              → see docs/runbook/config-invalid.md
+
+        1 fine, 1 to be looked at, 1 broken
+        ");
     }
 }

@@ -318,12 +318,43 @@ mod tests {
             be wrapped.\n\n- one\n- two\n  - inner\n    1. deep\n    2. deeper\n\n3. third\n\n> said\n> so\n\n\
             ```rust\nfn main() {}\n\nlet x;\n```\n\n| a | bb |\n|---|---|\n| longer | 1 |\n\n---\n\n\
             [site](http://x.test/) <http://y.test/>\n\n- [x] done\n\nend";
-        insta::assert_snapshot!(render(text, 40, Paint::Plain), @"");
+        insta::assert_snapshot!(render(text, 40, Paint::Plain), @"
+        Title
+
+        A word and two with code in a sentence
+        that is long enough to be wrapped.
+
+        • one
+        • two
+          • inner
+            1. deep
+            2. deeper
+
+        3. third
+
+        │ said so
+
+        rust
+            fn main() {}
+
+            let x;
+
+        a       bb
+        longer  1
+
+        ────────────────────────────────────────
+
+        site (http://x.test/) http://y.test/
+
+        • [x] done
+
+        end
+        ");
     }
 
     #[test]
     fn colours_surround_words_and_never_leak() {
-        insta::assert_snapshot!(render("a **b c** `d`", 40, Paint::Colour).escape_debug(), @"");
+        insta::assert_snapshot!(render("a **b c** `d`", 40, Paint::Colour).escape_debug(), @r"a \u{1b}[1mb c \u{1b}[0m\u{1b}[36md\u{1b}[0m\n");
     }
 
     #[test]
@@ -348,7 +379,7 @@ mod tests {
         let deep = format!("{}x", "> ".repeat(500));
         assert!(render(&deep, 40, Paint::Plain).contains('x'));
         let items: String = (0..200)
-            .map(|depth| format!("{}- x\n", "  ".repeat(depth)))
+            .flat_map(|depth| ["  ".repeat(depth), "- x\n".to_owned()])
             .collect();
         assert!(render(&items, 40, Paint::Plain).len() < 200_000);
     }

@@ -89,7 +89,11 @@ mod tests {
         let mut table = Table::new(&["session", "label"], Paint::Plain);
         table.row(["chat-1", "private"]);
         table.row(["a-longer-one", "secret,\x1b[2J untrusted"]);
-        insta::assert_snapshot!(table.render(), @"");
+        insta::assert_snapshot!(table.render(), @"
+        session       label
+        chat-1        private
+        a-longer-one  secret, untrusted
+        ");
     }
 
     #[test]

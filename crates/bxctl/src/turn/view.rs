@@ -292,17 +292,49 @@ mod tests {
 
     #[test]
     fn a_turn_on_a_terminal() {
-        insta::assert_snapshot!(show(true, &a_turn()), @"");
+        insta::assert_snapshot!(show(true, &a_turn()), @r#"
+        wait   "waiting for a slot: 2 ahead"
+        status "local is asked …"
+        status "reading: 64 of 300 tokens"
+        status "thinking: hm"
+        out    "Let me look.\n"
+        status "writing: Now"
+        note   "(the above was no answer yet)"
+        note   "→ read_file {\"path\":\"a\"}"
+        status "read_file runs …"
+        note   "  ok line line"
+        note   "→ shell {}"
+        status "shell runs …"
+        note   "  denied [no-grant]"
+        note   "the session is now private, untrusted"
+        status "writing: # It is"
+        out    "\nIt is\n"
+        status "writing: **done**"
+        out    "\ndone\n"
+        "#);
     }
 
     #[test]
     fn a_turn_into_a_pipe_is_the_bare_answer() {
-        insta::assert_snapshot!(show(false, &a_turn()), @"");
+        insta::assert_snapshot!(show(false, &a_turn()), @r##"
+        wait   "waiting for a slot: 2 ahead"
+        status "local is asked …"
+        status "reading: 64 of 300 tokens"
+        status "thinking: hm"
+        note   "→ read_file {\"path\":\"a\"}"
+        status "read_file runs …"
+        note   "  ok line line"
+        note   "→ shell {}"
+        status "shell runs …"
+        note   "  denied [no-grant]"
+        note   "the session is now private, untrusted"
+        out    "# It is\n\n**done**\u{1b}]0;x\u{7}\n"
+        "##);
     }
 
     #[test]
     fn an_answer_that_was_never_streamed_is_shown_once() {
-        insta::assert_snapshot!(show(true, &[end("completed", "so *it* is")]), @"");
+        insta::assert_snapshot!(show(true, &[end("completed", "so *it* is")]), @r#"out    "so it is\n""#);
         assert_eq!(show(true, &[end("failed", "")]), "");
         assert_eq!(show(false, &[end("failed", "")]), "");
     }
@@ -319,7 +351,12 @@ mod tests {
             .iter()
             .map(|reason| json!({"type": "waiting", "reason": reason}))
             .collect();
-        insta::assert_snapshot!(show(true, &events), @"");
+        insta::assert_snapshot!(show(true, &events), @r#"
+        wait   "waiting: another turn holds the session"
+        wait   "waiting: the server loads its model"
+        wait   "waiting: the server still ends a request that was stopped"
+        wait   "waiting: the server asked for a pause of 2 s"
+        "#);
     }
 
     #[test]
@@ -328,6 +365,6 @@ mod tests {
         else {
             panic!("not an end");
         };
-        insta::assert_snapshot!(summary(&report), @"");
+        insta::assert_snapshot!(summary(&report), @"chat-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written · $0.000000");
     }
 }

@@ -31,7 +31,7 @@ fn help_is_an_answer_and_a_wrong_word_is_not() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(wrong.stdout.is_empty());
     assert!(
-        text(&wrong.stderr).contains("ask"),
+        text(&wrong.stderr).contains("unrecognized subcommand 'aks'"),
         "{}",
         text(&wrong.stderr)
     );
@@ -51,7 +51,11 @@ fn without_anything_that_runs_it_is_said_how_to_start_it() {
         assert_eq!(output.status.code(), Some(5), "{words:?}");
         assert!(output.stdout.is_empty(), "{words:?}");
         insta::allow_duplicates! {
-            insta::assert_snapshot!(text(&output.stderr), @"");
+            insta::assert_snapshot!(text(&output.stderr), @"
+            error[role-unreachable]: Boxmaker is not running in this home
+              try: `boxmaker up` starts it; `boxmaker ask` and `boxmaker chat` start it by themselves
+              see: docs/runbook/role-unreachable.md
+            ");
         }
     }
     let down = bxctl(home.path(), &["down"]);
@@ -69,7 +73,12 @@ fn up_needs_the_full_executable() {
     let home = tempfile::tempdir().unwrap();
     let output = bxctl(home.path(), &["up"]);
     assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(text(&output.stderr), @"");
+    insta::assert_snapshot!(text(&output.stderr), @"
+    error[bad-request]: `up` is a command of the `boxmaker` executable
+      bxctl is the client alone: it can't be the roles
+      try: boxmaker up
+      see: docs/runbook/bad-request.md
+    ");
 }
 
 #[test]
@@ -101,7 +110,7 @@ fn templates_are_valid_with_and_without_their_settings() {
             .lines()
             .filter_map(|line| line.strip_prefix('#'))
             .filter(|line| line.starts_with(|c: char| c == '[' || c.is_ascii_lowercase()))
-            .map(|line| format!("{line}\n"))
+            .flat_map(|line| [line, "\n"])
             .collect();
         toml::from_str::<toml::Table>(&set).unwrap_or_else(|error| panic!("{role}: {error}"));
     }

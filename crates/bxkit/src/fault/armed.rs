@@ -25,7 +25,9 @@ fn armed() -> &'static Armed {
             name
         });
         let open = |path| OpenOptions::new().create(true).append(true).open(path).ok();
-        let fired = beside.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let fired = beside
+            .as_ref()
+            .and_then(|path| std::fs::read_to_string(path).ok());
         Armed {
             plan: Mutex::new(Plan::parse(&text).without(&fired.unwrap_or_default())),
             log: path.and_then(open),

@@ -7,7 +7,7 @@ use bxkit::rpc::{CallError, Client};
 use std::time::Duration;
 
 /// How long a tool call may take: the longest that brokerd lets a tool run, and some.
-const TOOL_TIMEOUT: Duration = Duration::from_secs(900);
+const TOOL_TIMEOUT: Duration = Duration::from_mins(15);
 /// How long everything else may take.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(30);
 

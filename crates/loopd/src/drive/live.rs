@@ -5,7 +5,7 @@
 
 use crate::prompt::Conversation;
 use bxcore::id::SessionId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 /// How many bytes of conversations are kept, all together.
@@ -22,7 +22,7 @@ struct Inner {
     sessions: HashMap<SessionId, Live>,
     bytes: usize,
     uses: u64,
-    draining: HashMap<SessionId, ()>,
+    draining: HashSet<SessionId>,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl LiveSessions {
     pub(super) fn set_draining(&self, session: &SessionId, draining: bool) {
         self.with(|inner| {
             if draining {
-                inner.draining.insert(session.clone(), ());
+                inner.draining.insert(session.clone());
             } else {
                 inner.draining.remove(session);
             }
@@ -79,7 +79,7 @@ impl LiveSessions {
 
     /// Whether the session's last stop left a slot draining.
     pub(super) fn draining(&self, session: &SessionId) -> bool {
-        self.with(|inner| inner.draining.contains_key(session))
+        self.with(|inner| inner.draining.contains(session))
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Inner) -> T) -> T {

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How long a server may load its model before a turn gives up.
-const LOADING_WAIT: Duration = Duration::from_secs(30 * 60);
+const LOADING_WAIT: Duration = Duration::from_mins(30);
 /// How often to look whether it is done.
 const LOADING_POLL: Duration = Duration::from_millis(500);
 /// The longest message of a person, in bytes.
@@ -56,7 +56,7 @@ impl Engine {
         check_text(&request.text)?;
         let session = match &request.session {
             Some(session) => session.clone(),
-            None => self.new_session_id()?,
+            None => new_session_id()?,
         };
         let hold = self.hold(&session, request.no_wait, sink).await?;
         let past = self.past(&session).await?;
@@ -240,15 +240,15 @@ impl Engine {
             lost,
         }
     }
+}
 
-    /// A new session's id: the day, for people, and enough chance that no two are equal.
-    fn new_session_id(&self) -> Result<SessionId, Problem> {
-        const CHANCE_CHARS: usize = 8;
-        let token = Token::generate().map_err(|error| internal(&error))?;
-        let chance = &token.expose()[..CHANCE_CHARS];
-        let day = jiff::Zoned::now().strftime("%Y%m%d").to_string();
-        SessionId::new(format!("chat-{day}-{chance}")).map_err(|error| internal(&error))
-    }
+/// A new session's id: the day, for people, and enough chance that no two are equal.
+fn new_session_id() -> Result<SessionId, Problem> {
+    const CHANCE_CHARS: usize = 8;
+    let token = Token::generate().map_err(|error| internal(&error))?;
+    let chance = &token.expose()[..CHANCE_CHARS];
+    let day = jiff::Zoned::now().strftime("%Y%m%d").to_string();
+    SessionId::new(format!("chat-{day}-{chance}")).map_err(|error| internal(&error))
 }
 
 fn kept(backend: &BackendInfo) -> KeptReasoning {

@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How long the other roles may take to be there.
-const ROLES_READY: Duration = Duration::from_secs(60);
+const ROLES_READY: Duration = Duration::from_mins(1);
 /// How long a model server may take to be there after a restart of the whole machine.
-const BACKEND_READY: Duration = Duration::from_secs(300);
+const BACKEND_READY: Duration = Duration::from_mins(5);
 /// How often to look for it.
 const BACKEND_POLL: Duration = Duration::from_secs(2);
 

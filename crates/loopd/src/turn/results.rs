@@ -90,7 +90,7 @@ pub(super) fn entry(
     let mut content = text::neutralise(&result.content).into_owned();
     if content.trim().is_empty() {
         // Nothing at all reads to a model as if the call had not been answered.
-        content = "(nothing)".to_owned();
+        "(nothing)".clone_into(&mut content);
     }
     if result.code == Some(Code::UnknownTool) {
         content.push_str(&ways_on(&tool, catalog));

@@ -3,6 +3,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::match_same_arms,
+    unreachable_pub,
     clippy::panic,
     reason = "tests stop by panicking, in their helpers too"
 )]

@@ -120,7 +120,22 @@ mod tests {
             tools: Some(Tools::Schema),
             ..args("b")
         };
-        insta::assert_snapshot!(added(text, &full).unwrap(), @"");
+        insta::assert_snapshot!(added(text, &full).unwrap(), @r#"
+        # mine
+        liveness_s = 60 # long
+
+        [[backend]] # first
+        name = "a"
+        url = "http://127.0.0.1:1"
+
+        [[backend]]
+        name = "b"
+        url = "http://127.0.0.1:8080"
+        kind = "llama-server"
+        slots = { main = [0, 1], background = 2 }
+        seats = [3]
+        tools = "schema"
+        "#);
     }
 
     #[test]
@@ -131,8 +146,20 @@ mod tests {
             max_concurrency: Some(8),
             ..args("o")
         };
-        insta::assert_snapshot!(added("", &openai).unwrap(), @"");
-        insta::assert_snapshot!(added("", &AddArgs { main: vec![1], ..args("x") }).unwrap(), @"");
+        insta::assert_snapshot!(added("", &openai).unwrap(), @r#"
+        [[backend]]
+        name = "o"
+        url = "http://127.0.0.1:8080"
+        kind = "openai"
+        model = "m"
+        max_concurrency = 8
+        "#);
+        insta::assert_snapshot!(added("", &AddArgs { main: vec![1], ..args("x") }).unwrap(), @r#"
+        [[backend]]
+        name = "x"
+        url = "http://127.0.0.1:8080"
+        slots = { main = [1], background = 1 }
+        "#);
     }
 
     #[test]

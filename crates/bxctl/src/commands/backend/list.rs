@@ -132,6 +132,12 @@ mod tests {
                          "hint": "start it"}}
         ]))
         .unwrap();
-        insta::assert_snapshot!(render(&backends, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&backends, Paint::Plain), @"
+        backend  state        origin      kind          url                     model  context  slots                            tools
+        local    ready        configured  llama-server  http://127.0.0.1:8080   smol   8192     main 0,1, background 2, seats 3  native
+        far      unreachable  found       openai        http://127.0.0.1:11434  q      -        none (4 at once)                 schema
+        far: It does not answer: refused
+          try: start it
+        ");
     }
 }

@@ -18,6 +18,7 @@ pub(super) async fn run(
     connection: &Connection,
     name: Option<&BackendName>,
 ) -> Outcome {
+    let _attached = connection.attach().await;
     let names = match name {
         Some(name) => vec![name.clone()],
         None => all(connection).await?,
@@ -135,7 +136,16 @@ mod tests {
             "flags": ["-np 3", "--no-cache-idle-slots"], "forced_tool": false, "json_schema": true
         }))
         .unwrap();
-        insta::assert_snapshot!(render(&report, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&report, Paint::Plain), @"
+        local: a helper wipes the cache of a live turn
+        call        slot  prompt  cache_n
+        main        0     300     0
+        main again  0     320     -
+        forced tool call: does not work
+        JSON schema: works
+        The slots share one cache.
+        set on the server: -np 3 --no-cache-idle-slots
+        ");
         assert!(!is_fine(report.verdict));
     }
 }

@@ -94,6 +94,11 @@ mod tests {
             row(2, 312, Some(272), Some(loss)),
             row(3, 400, None, None),
         ];
-        insta::assert_snapshot!(render(&rows, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&rows, Paint::Plain), @"
+        call  turn  slot  prompt  cache_n  written  previous total  lost  why
+        1     1     0     300     0        12       0               -     -
+        2     1     0     300     272      12       312             40    the template writes the last tool call differently
+        3     1     0     300     -        12       400             -     -
+        ");
     }
 }

@@ -173,7 +173,7 @@ mod tests {
             r#"{"v":1,"n":1,"ts":"T","kind":"open","session":"chat-1","label":{"class":"private","untrusted":false}}"#,
             r#"{"v":1,"n":2,"ts":"T","kind":"epoch","epoch":1,"reason":"start","backend":"local","fingerprint":"f","model":"m","mode":"schema","system":{"role":"system","content":"s"},"fixed":{},"context_tokens":null}"#,
             r#"{"v":1,"n":3,"ts":"T","kind":"user","turn":1,"label":{"class":"private","untrusted":false},"message":{"role":"user","content":"hi\u001b[2J\nthere"}}"#,
-            r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"tool\":\"clock\"}"},"reasoning":"hm","calls":[{"call":1,"id":"call-1","name":"clock","arguments":"{}"}],"rung":"native","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#,
+            r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"tool\":\"clock\"}"},"reasoning":"hm","calls":[{"call":1,"id":"call-1","name":"clock","arguments":"{}"}],"rung":"schema","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#,
             r#"{"v":1,"n":5,"ts":"T","kind":"tool","turn":1,"call":1,"tool":"clock","outcome":"denied","code":"no-grant","label":{"class":"private","untrusted":false},"raw_bytes":5,"message":{"role":"user","content":"it is\n\u001bnoon"},"audit":7}"#,
             r#"{"v":1,"n":6,"ts":"T","kind":"turn_end","turn":1,"outcome":"failed","code":"empty-answer","detail":"nothing","label":{"class":"private","untrusted":true},"usage":{"model_calls":1,"prompt_tokens":3,"completion_tokens":4,"cache_n":0},"cost":0}"#,
             r#"{"v":9,"n":7}"#,
@@ -183,12 +183,28 @@ mod tests {
             .iter()
             .map(|line| render(line, Paint::Plain))
             .collect();
-        insta::assert_snapshot!(shown, @"");
+        insta::assert_snapshot!(shown, @"
+           1 T session chat-1 begins, private
+           2 T epoch 1 (start): m on local, schema tool calls
+           3 T you (private)
+             hi
+             there
+           4 T model (call 1)
+             thought: hm
+             → 1 clock {}
+           5 T clock (call 1) denied [no-grant], private, 5 bytes, audit 7: it is oon
+           6 T turn 1 failed [empty-answer]: nothing · private, untrusted · 3 tokens read, 4 written · $0.000000
+        ? written in version 9 of the format; this Boxmaker reads up to 1
+        ? not a transcript entry: expected value at line 1 column 1
+        ");
     }
 
     #[test]
     fn an_answer_in_schema_mode_is_shown_as_its_text() {
-        let line = r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"answer\":\"so\"}"},"rung":"native","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#;
-        insta::assert_snapshot!(render(line, Paint::Plain), @"");
+        let line = r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"answer\":\"so\"}"},"rung":"schema","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#;
+        insta::assert_snapshot!(render(line, Paint::Plain), @"
+        4 T model (call 1)
+          so
+        ");
     }
 }
