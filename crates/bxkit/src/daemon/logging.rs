@@ -23,6 +23,8 @@ pub fn init_logging(default: &str) {
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
+        // Its way to complain of a log that can't be written is a panic.
+        .log_internal_errors(false)
         .finish();
     // Fails where a test or an embedding program has set its own.
     let first = tracing::subscriber::set_global_default(subscriber).is_ok();

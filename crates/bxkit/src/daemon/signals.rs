@@ -55,8 +55,9 @@ pub(super) fn watch_lifeline(shutdown: CancellationToken, grace: Duration) -> io
             }
         }
         if !shutdown.is_cancelled() {
-            tracing::info!("the supervisor is gone");
+            // First the act, then the word: with the supervisor went the reader of our log.
             shutdown.cancel();
+            tracing::info!("the supervisor is gone");
         }
         std::thread::sleep(grace);
         let _ = kill_process(getpid(), Signal::KILL);
