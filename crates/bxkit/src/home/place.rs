@@ -121,7 +121,7 @@ mod tests {
             ..Surroundings::default()
         };
         change(&mut surroundings);
-        let found = surroundings.place(Path::new("/work")).ok();
+        let found = surroundings.place(Path::new("/srv")).ok();
         let found = found.map(|place| [place.config, place.state, place.run]);
         assert_eq!(found, expect.map(|expect| expect.map(PathBuf::from)));
     }
@@ -158,7 +158,7 @@ mod tests {
         );
         check(
             |s| s.boxmaker_home = Some("bx".into()),
-            Some(["/work/bx/config", "/work/bx/state", "/work/bx/run"]),
+            Some(["/srv/bx/config", "/srv/bx/state", "/srv/bx/run"]),
         );
         check(|s| s.home = None, None);
         check(|s| s.home = Some("relative".into()), None);
