@@ -6,6 +6,7 @@
 use super::conversation::Kind;
 use super::message::{answer_text, sendable, tool_result};
 use super::reply::Reply;
+use crate::tools::{CALL_TOOL, CORE_TOOLS};
 use bxcore::chat::{RawMessage, ToolCall};
 use bxcore::id::CallId;
 use bxcore::transcript::ToolMode;
@@ -53,10 +54,21 @@ fn as_lines(calls: &Value) -> String {
         let function = &call["function"];
         let arguments = function["arguments"].as_str().unwrap_or("{}");
         let arguments: Value = serde_json::from_str(arguments).unwrap_or(json!({}));
-        json!({"tool": function["name"], "arguments": arguments}).to_string()
+        written(function["name"].as_str().unwrap_or_default(), &arguments)
     };
     let lines: Vec<String> = calls.as_array().into_iter().flatten().map(line).collect();
     lines.join("\n")
+}
+
+/// A call in the form of schema mode, where every tool but the core ones goes through `call_tool`.
+fn written(name: &str, arguments: &Value) -> String {
+    let core = CORE_TOOLS.iter().any(|tool| tool.name == name);
+    let call = if core {
+        json!({ name: arguments })
+    } else {
+        json!({ CALL_TOOL: {"name": name, "arguments": arguments} })
+    };
+    call.to_string()
 }
 
 /// The calls in a message of schema mode: as many as were recorded, whatever the text holds, so

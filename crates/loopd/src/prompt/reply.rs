@@ -5,6 +5,7 @@
 
 use super::ladder::extract;
 use super::stream::AnswerStream;
+use crate::tools::CORE_TOOLS;
 use bxcore::chat::{Finish, MAX_TOOL_CALLS_PER_ANSWER, ModelAnswer, ToolCall};
 use bxcore::json::parse_strict;
 use bxcore::transcript::{Rung, ToolMode};
@@ -69,6 +70,14 @@ impl Reply {
         }
     }
 
+    fn calling(call: ToolCall) -> Self {
+        Self {
+            answer: String::new(),
+            calls: vec![call],
+            rung: None,
+        }
+    }
+
     fn on(mut self, rung: Rung) -> Self {
         self.rung = Some(rung);
         self
@@ -78,22 +87,8 @@ impl Reply {
         let Value::Object(mut object) = value else {
             return None;
         };
-        if let Some(Value::String(name)) = object.shift_remove("tool") {
-            let arguments = object.shift_remove("arguments");
-            let arguments = arguments.unwrap_or_else(|| Value::Object(Map::new()));
-            let call = ToolCall {
-                id: String::new(),
-                name,
-                arguments: match arguments {
-                    Value::String(text) => text,
-                    other => other.to_string(),
-                },
-            };
-            return Some(Self {
-                answer: String::new(),
-                calls: vec![call],
-                rung: None,
-            });
+        if let Some(call) = written_call(&mut object) {
+            return Some(Self::calling(call));
         }
         match object.shift_remove("answer")? {
             Value::String(answer) => Some(Self::answering(answer)),
@@ -109,31 +104,66 @@ impl Reply {
         if stream.is_answering() {
             return Some(Self::answering(answer));
         }
-        let (name, arguments) = cut_call(text)?;
-        let call = ToolCall {
-            id: String::new(),
-            name,
-            arguments,
-        };
-        Some(Self {
-            answer: String::new(),
-            calls: vec![call],
-            rung: None,
-        })
+        cut_call(text).map(Self::calling)
     }
 }
 
-/// The name and what there is of the arguments of `{"tool":"NAME","arguments":…` without its end.
-fn cut_call(text: &str) -> Option<(String, String)> {
-    let rest = after(text.trim_start(), "{")?;
-    let rest = after(after(rest, "\"tool\"")?, ":")?;
-    let rest = after(rest, "\"")?;
-    let (name, rest) = rest.split_once('"')?;
+/// The call that an object is: `{"TOOL":{…}}`, which is what is asked for, or one of the forms
+/// that models know from elsewhere.
+fn written_call(object: &mut Map<String, Value>) -> Option<ToolCall> {
+    if object.len() == 1
+        && let Some((name, arguments)) = object.iter().next()
+        && is_core(name)
+    {
+        return Some(call(name, as_text(arguments.clone())));
+    }
+    let named = |key: &str| object.get(key)?.as_str().map(str::to_owned);
+    let name = match named("tool") {
+        Some(name) => name,
+        // A name alone may be anybody's.
+        None => named("name").filter(|_| object.contains_key("arguments"))?,
+    };
+    let arguments = object.shift_remove("arguments");
+    Some(call(&name, as_text(arguments.unwrap_or(Value::Null))))
+}
+
+fn as_text(arguments: Value) -> String {
+    match arguments {
+        Value::Null => "{}".to_owned(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+fn call(name: &str, arguments: String) -> ToolCall {
+    ToolCall {
+        id: String::new(),
+        name: name.to_owned(),
+        arguments,
+    }
+}
+
+fn is_core(name: &str) -> bool {
+    CORE_TOOLS.iter().any(|tool| tool.name == name)
+}
+
+/// The call that a text without its end was to become, with what there is of its arguments.
+fn cut_call(text: &str) -> Option<ToolCall> {
+    let rest = after(text, "{")?;
+    let (key, value) = after(rest, "\"")?.split_once('"')?;
+    let value = after(value, ":").unwrap_or("{");
+    if is_core(key) {
+        return Some(call(key, value.to_owned()));
+    }
+    if key != "tool" {
+        return None;
+    }
+    let (name, rest) = after(value, "\"")?.split_once('"')?;
     let arguments = after(rest, ",")
         .and_then(|rest| after(rest, "\"arguments\""))
         .and_then(|rest| after(rest, ":"))
         .unwrap_or("{");
-    Some((name.to_owned(), arguments.to_owned()))
+    Some(call(name, arguments.to_owned()))
 }
 
 fn after<'a>(text: &'a str, token: &str) -> Option<&'a str> {
@@ -159,6 +189,25 @@ mod tests {
         for (text, expect) in [
             (r#"{"answer":"hi"}"#, r#""schema" answer hi"#),
             ("{\n  \"answer\": \"a\\nb\"\n}", "\"schema\" answer a\nb"),
+            (r#"{"clock":{}}"#, r#""schema" call clock {}"#),
+            ("{\n  \"clock\": {\n    }\n}", r#""schema" call clock {}"#),
+            (r#"{"clock":null}"#, r#""schema" call clock {}"#),
+            (
+                r#"{"find_tool":{"query":"x"}}"#,
+                r#""schema" call find_tool {"query":"x"}"#,
+            ),
+            (
+                r#"{"call_tool":{"name":"x","arguments":{"a":1}}}"#,
+                r#""schema" call call_tool {"name":"x","arguments":{"a":1}}"#,
+            ),
+            (
+                r#"{"name":"read_file","arguments":{"path":"a"}}"#,
+                r#""schema" call read_file {"path":"a"}"#,
+            ),
+            (r#"{"name":"Ann"}"#, r#""default" answer {"name":"Ann"}"#),
+            (r#"{"find_tool":{"que"#, r#""coerced" call find_tool {"que"#),
+            (r#"{"clock""#, r#""coerced" call clock {"#),
+            (r#"{"clo"#, r#""default" answer {"clo"#),
             (
                 r#"{"tool":"clock","arguments":{}}"#,
                 r#""schema" call clock {}"#,
@@ -202,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_breaks_the_reader(text in "([{}\\[\\]\",:\\\\ a-z]|tool|answer|\"answer\":|\\PC){0,60}") {
+        fn no_text_breaks_the_reader(text in "([{}\\[\\]\",:\\\\ a-z]|tool|clock|answer|\"answer\":|\\PC){0,60}") {
             let reply = Reply::from_text(&text);
             prop_assert!(reply.rung.is_some());
             prop_assert!(reply.calls.len() <= 1);

@@ -58,7 +58,7 @@ fn answer_branch(max_tokens: u32) -> Value {
 }
 
 fn call_branch(name: &str, arguments: Value) -> Value {
-    closed(json!({"tool": {"const": name}, "arguments": arguments}))
+    closed(json!({ name: arguments }))
 }
 
 fn found_branch(found: &[&ToolSpec]) -> Value {

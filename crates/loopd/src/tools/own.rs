@@ -3,6 +3,7 @@
 //! Every result goes through the same capping and neutralising as a stranger's.
 
 use super::catalog::Catalog;
+use super::core::CALL_TOOL;
 use bxcore::code::Code;
 use bxcore::json::parse_strict;
 use bxcore::label::Label;
@@ -152,8 +153,8 @@ fn listed(hits: &[&ToolSpec], mode: ToolMode) -> String {
 fn ready_made(tool: &ToolSpec, mode: ToolMode) -> String {
     let call = json!({"name": tool.name, "arguments": example(&tool.parameters)});
     match mode {
-        ToolMode::Native => format!("call_tool {call}"),
-        ToolMode::Schema => json!({"tool": "call_tool", "arguments": call}).to_string(),
+        ToolMode::Native => format!("{CALL_TOOL} {call}"),
+        ToolMode::Schema => json!({ CALL_TOOL: call }).to_string(),
     }
 }
 
@@ -266,7 +267,7 @@ mod tests {
         let schema = ran(OwnTool::FindTool, query, tools(), ToolMode::Schema);
         let last = |result: &CallResult| result.content.lines().last().unwrap().to_owned();
         insta::assert_snapshot!(last(&native), @r#"call_tool {"name":"read_file","arguments":{"path":"PATH","how":"fast","lines":1}}"#);
-        insta::assert_snapshot!(last(&schema), @r#"{"tool":"call_tool","arguments":{"name":"read_file","arguments":{"path":"PATH","how":"fast","lines":1}}}"#);
+        insta::assert_snapshot!(last(&schema), @r#"{"call_tool":{"name":"read_file","arguments":{"path":"PATH","how":"fast","lines":1}}}"#);
         let first: Value = serde_json::from_str(native.content.lines().next().unwrap()).unwrap();
         assert_eq!(first["tools"][0]["name"], "read_file");
         assert_eq!(first["tools"][1]["name"], "other");

@@ -122,15 +122,15 @@ fn outline(body: &str) -> String {
 #[test]
 fn a_native_body_has_its_members_in_order() {
     let conversation = conversation(ToolMode::Native);
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)));
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)));
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":null,"tool_calls":[{"id":"call00001","type":"function","function":{"name":"clock","arguments":"{}"}}]},{"role":"tool","content":"noon","tool_call_id":"call00001"},{"role":"assistant","content":"It is noon."},{"role":"user","content":"Thanks"}],"tools":"…","temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2}"#);
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":null,"tool_calls":[{"id":"call00001","type":"function","function":{"name":"clock","arguments":"{}"}}]},{"role":"tool","content":"noon","tool_call_id":"call00001"},{"role":"assistant","content":"It is noon."},{"role":"user","content":"Thanks"}],"tools":"…","temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"tool_choice":"none"}"#);
 }
 
 #[test]
 fn a_schema_body_has_its_members_in_order() {
     let conversation = conversation(ToolMode::Schema);
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)));
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)));
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon"},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon"},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_server_of_another_kind_is_sent_no_fields_of_llama_server() {
         catalog: &catalog,
     };
     let body = String::from_utf8(conversation.body(&call).to_vec()).unwrap();
-    insta::assert_snapshot!(outline(&body));
+    insta::assert_snapshot!(outline(&body), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Hi"}],"tools":"…","temperature":0.5,"seed":7,"stream":true,"stream_options":{"include_usage":true},"max_tokens":100}"#);
 }
 
 #[test]

@@ -70,7 +70,11 @@ fn a_full_disk_loses_nothing_that_was_told() {
         .unwrap();
     let said = String::from_utf8_lossy(&child.stdout);
     let complained = String::from_utf8_lossy(&child.stderr);
-    assert!(child.status.success(), "{said}{complained}");
+    assert!(
+        child.status.success(),
+        "where no small disk can be mounted, type: \
+         sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0\n{said}{complained}"
+    );
     assert!(said.contains("1 passed"), "the child ran nothing: {said}");
 }
 

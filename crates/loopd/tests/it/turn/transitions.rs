@@ -117,7 +117,8 @@ fn taken(state: &str, name: &str) -> String {
         }
         Ok(commands) => {
             let names: Vec<&str> = commands.iter().map(command).collect();
-            format!("{}: {}", turn.doing(), names.join(", "))
+            let leads = format!("{}: {}", turn.doing(), names.join(", "));
+            leads.trim_end_matches(": ").to_owned()
         }
     }
 }
@@ -170,5 +171,30 @@ fn each_state_takes_what_it_should() {
             }
         }
     }
-    insta::assert_snapshot!(table);
+    insta::assert_snapshot!(table, @r"
+    committing the message
+        stored, reserved -> calling: call
+        stored, refused -> committing: commit the end
+        not stored -> ended: end
+        stop -> committing
+    calling
+        answer -> committing: commit the end
+        call -> committing: commit
+        nothing -> committing: commit the end
+        failure -> committing: say, commit the end
+        stop -> calling: stop the call
+    committing calls
+        stored -> running: say, run
+        not stored -> ended: end
+        stop -> committing
+    running
+        result -> committing: say, commit
+        stop -> running: stop the tool
+    committing the end
+        stored -> ended: end
+        not stored -> ended: end
+        stop -> committing
+    ended
+        stop -> ended
+    ");
 }

@@ -95,7 +95,14 @@ pub fn reply(mode: ToolMode, text: &str, call: Option<(&str, &str)>) -> ModelAns
         (ToolMode::Native, Some(call)) => answer(text, &[call], Finish::ToolCalls),
         (ToolMode::Schema, None) => answer(&json!({"answer": text}).to_string(), &[], Finish::Stop),
         (ToolMode::Schema, Some((name, arguments))) => {
-            let content = format!("{{\"tool\": {}, \"arguments\": {arguments}}}", json!(name));
+            let core = loopd::tools::CORE_TOOLS
+                .iter()
+                .any(|tool| tool.name == name);
+            let content = if core {
+                format!("{{{}: {arguments}}}", json!(name))
+            } else {
+                format!("{{\"tool\": {}, \"arguments\": {arguments}}}", json!(name))
+            };
             answer(&content, &[], Finish::Stop)
         }
     }
