@@ -31,6 +31,7 @@ pub struct BackupArgs {
 
 pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
     let connection = Connection::open(context).await?;
+    let _attached = connection.attach().await;
     let name = args.name.unwrap_or_else(|| stamp(jiff::Timestamp::now()));
     let mut progress = context.progress();
     progress.status("copying …");

@@ -52,6 +52,8 @@ async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
         Err(problem) => return vec![Finding::problem(Level::Fail, "supervisor", &problem)],
     };
     if let Some(connection) = found {
+        // A test of a slow model must not be cut off because nothing else happens.
+        let _attached = connection.attach().await;
         return running(context, &connection, !args.quick).await;
     }
     if context.launcher.is_none() {
@@ -71,7 +73,9 @@ async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
             return vec![Finding::problem(Level::Fail, "supervisor", &problem)];
         }
     };
+    let attached = connection.attach().await;
     let findings = running(context, &connection, !args.quick).await;
+    drop(attached);
     // It leaves by itself when idle, should this not reach it.
     let _ = connection
         .supervisor

@@ -18,6 +18,7 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
     let Some(connection) = Connection::find(context.home).await? else {
         return say(context, false, "Boxmaker was not running.");
     };
+    let pid = connection.status().await?.pid;
     connection
         .supervisor
         .post::<_, ()>("/v1/down", &json!({}))
@@ -25,8 +26,8 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
     let mut progress = context.progress();
     progress.status("stopping …");
     let deadline = Instant::now() + Duration::from_secs(STOP_WITHIN_SECS);
-    // The token's file goes last, when every process is gone.
-    while context.home.owner_token_file().exists() {
+    // The token's file goes when every role is gone, and the supervisor itself a moment later.
+    while context.home.owner_token_file().exists() || runs(pid) {
         if Instant::now() > deadline {
             return Err(Problem::new(Code::Internal, "Boxmaker does not stop")
                 .detail(format!("it was asked to {STOP_WITHIN_SECS} s ago"))
@@ -37,6 +38,19 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
     }
     progress.clear();
     say(context, true, "Boxmaker is stopped.")
+}
+
+/// Whether a process still does anything; one that only waits to be cleared away doesn't.
+fn runs(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The state stands behind the name, which is in parentheses and may hold any of them.
+    let state = stat
+        .rsplit(')')
+        .next()
+        .and_then(|rest| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
 }
 
 fn say(context: &Context<'_>, stopped: bool, text: &str) -> Outcome {

@@ -379,7 +379,7 @@ mod tests {
         let deep = format!("{}x", "> ".repeat(500));
         assert!(render(&deep, 40, Paint::Plain).contains('x'));
         let items: String = (0..200)
-            .flat_map(|depth| ["  ".repeat(depth), "- x\n".to_owned()])
+            .map(|depth| format!("{}- x\n", "  ".repeat(depth)))
             .collect();
         assert!(render(&items, 40, Paint::Plain).len() < 200_000);
     }
