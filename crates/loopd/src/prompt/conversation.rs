@@ -5,24 +5,15 @@
 
 use super::convert;
 use super::message;
-use super::schema::reply_format;
-use crate::tools::Catalog;
+use super::offer::Offer;
+use super::request::{as_u64, head, tail};
 use bxcore::chat::RawMessage;
 use bxcore::id::{BackendName, CallId, EpochId, ModelCallId, TurnId};
 use bxcore::label::Label;
-use bxcore::tool::ToolSpec;
-use bxcore::transcript::{
-    Assistant, CallOutcome, Entry, Epoch, EpochReason, Line, Tool, ToolMode, TurnOutcome,
-};
-use bytes::Bytes;
-use std::io::Write as _;
+use bxcore::transcript::{Assistant, Entry, Epoch, EpochReason, Line, Tool, ToolMode, TurnOutcome};
 
-/// What a request may have beyond the bytes of its messages, in tokens: the template's own words.
-const TEMPLATE_TOKENS: u64 = 256;
 /// What a template may write for a tool call beyond what the model wrote, in tokens.
 const CALL_TOKENS: u64 = 48;
-/// The most found tools that a reply in schema mode can choose from; the latest found stay.
-const MAX_FOUND_TOOLS: usize = 24;
 
 /// What an epoch fixed, as far as others need to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,28 +30,6 @@ pub struct EpochFacts {
     pub mode: ToolMode,
     /// How many tokens fit, if the backend says.
     pub context_tokens: Option<u64>,
-}
-
-/// Whether a model call may still ask for tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// It may call tools or answer.
-    Open,
-    /// It may only answer.
-    Last,
-}
-
-/// What one request has that the next need not have.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// The slot, on a backend that has slots.
-    pub slot: Option<u32>,
-    /// The most tokens of the answer.
-    pub max_tokens: u32,
-    /// Whether tools may be called.
-    pub stage: Stage,
-    /// The tools whose schemas a found name stands for.
-    pub catalog: &'a Catalog,
 }
 
 /// What kind of message ends at a place, and what is needed to write it in another mode.
@@ -96,28 +65,28 @@ pub(super) struct Mark {
 
 /// Token counts that the server reported, and up to where in the messages they reach.
 #[derive(Debug, Clone, Copy)]
-struct Measured {
-    tokens: u64,
-    end: usize,
+pub(super) struct Measured {
+    pub(super) tokens: u64,
+    pub(super) end: usize,
     /// What the template may add to the last answer beyond what was generated.
-    slack: u64,
+    pub(super) slack: u64,
 }
 
 /// A conversation. Cheap to keep: the bytes of its messages and a few words for each.
 #[derive(Debug, Clone)]
 pub struct Conversation {
-    epoch: Option<EpochFacts>,
+    pub(super) epoch: Option<EpochFacts>,
     /// `{"model":"…","messages":[` and the messages, without the closing bracket.
-    head: Vec<u8>,
+    pub(super) head: Vec<u8>,
     /// Where the first message begins.
-    messages_at: usize,
+    pub(super) messages_at: usize,
     /// Where the system message ends.
-    system_end: usize,
+    pub(super) system_end: usize,
     /// `],"tools":…` and the fixed members.
-    tail: Vec<u8>,
+    pub(super) tail: Vec<u8>,
     marks: Vec<Mark>,
-    measured: Option<Measured>,
-    found: Vec<String>,
+    pub(super) measured: Option<Measured>,
+    pub(super) offer: Offer,
     label: Label,
     next_call: CallId,
     next_model_call: ModelCallId,
@@ -153,7 +122,7 @@ impl Default for Conversation {
             tail: Vec::new(),
             marks: Vec::new(),
             measured: None,
-            found: Vec::new(),
+            offer: Offer::default(),
             label: Label::BOTTOM,
             next_call: CallId::FIRST,
             next_model_call: ModelCallId::FIRST,
@@ -183,6 +152,7 @@ impl Conversation {
                 self.label = self.label.join(user.label);
                 self.next_turn = self.next_turn.max(user.turn.next());
                 self.repeats = Repeats::default();
+                self.offer.next_round();
                 self.append(&user.message, Kind::User);
             }
             Entry::Assistant(assistant) => self.push_assistant(assistant),
@@ -262,88 +232,11 @@ impl Conversation {
         self.marks.shrink_to_fit();
     }
 
-    /// The most tokens that the prompt of the next request can have.
-    ///
-    /// What the server reported last, and a token for every byte since: no tokeniser makes more.
-    pub fn prompt_bound(&self) -> u64 {
-        let (known, from) = match self.measured {
-            Some(measured) => (measured.tokens + measured.slack, measured.end),
-            None => (as_u64(self.tail.len()), self.messages_at),
-        };
-        let bound = known + as_u64(self.head.len() - from) + TEMPLATE_TOKENS;
-        match self.epoch.as_ref().and_then(|epoch| epoch.context_tokens) {
-            Some(most) => bound.min(most),
-            None => bound,
-        }
-    }
-
-    /// How many tokens an answer could still have before the context is full, at a guess; none
-    /// where the backend doesn't say how many fit.
-    pub fn room(&self) -> Option<u64> {
-        /// Bytes in a token: fewer than in any ordinary text, so that the guess is on the safe side.
-        const BYTES_PER_TOKEN: u64 = 3;
-        let context = self.epoch.as_ref()?.context_tokens?;
-        let (known, from) = match self.measured {
-            Some(measured) => (measured.tokens, measured.end),
-            None => (as_u64(self.tail.len()) / BYTES_PER_TOKEN, self.messages_at),
-        };
-        let likely = known + as_u64(self.head.len() - from) / BYTES_PER_TOKEN;
-        Some(context.saturating_sub(likely))
-    }
-
-    /// The body of the next request.
-    ///
-    /// The members that stay the same come first and in a fixed order; those that may differ from
-    /// one request to the next come last.
-    pub fn body(&self, call: &Call<'_>) -> Bytes {
-        const MEMBERS_BYTES: usize = 128;
-        let mut varying: Vec<u8> = Vec::with_capacity(MEMBERS_BYTES);
-        // Writing to a vector never fails.
-        let _ = write!(varying, ",\"max_tokens\":{}", call.max_tokens);
-        if let Some(slot) = call.slot {
-            let _ = write!(varying, ",\"id_slot\":{slot}");
-        }
-        match (self.mode(), call.stage) {
-            (ToolMode::Native, Stage::Open) => {}
-            (ToolMode::Native, Stage::Last) => {
-                varying.extend_from_slice(b",\"tool_choice\":\"none\"");
-            }
-            (ToolMode::Schema, stage) => {
-                let found = self.found(call.catalog);
-                let format = reply_format(&found, stage, call.max_tokens);
-                let _ = write!(varying, ",\"response_format\":{format}");
-            }
-        }
-        varying.push(b'}');
-        let mut body = Vec::with_capacity(self.head.len() + self.tail.len() + varying.len());
-        body.extend_from_slice(&self.head);
-        body.extend_from_slice(&self.tail);
-        body.extend_from_slice(&varying);
-        Bytes::from(body)
-    }
-
-    /// The tools that `find_tool` gave in this conversation and that still exist.
-    fn found<'a>(&self, catalog: &'a Catalog) -> Vec<&'a ToolSpec> {
-        self.found
-            .iter()
-            .filter_map(|name| catalog.get(name))
-            .collect()
-    }
-
-    /// Whether an epoch would start with the same bytes as the one under way.
-    pub(super) fn starts_like(&self, epoch: &Epoch) -> bool {
-        let system = self.head.get(self.messages_at..self.system_end);
-        system == Some(epoch.system.json().as_bytes())
-            && self.tail == tail(epoch)
-            && self.epoch.as_ref().map(|current| current.context_tokens)
-                == Some(epoch.context_tokens)
-    }
-
     fn begin_epoch(&mut self, epoch: &Epoch) {
         let before = self.mode();
         let messages: Vec<(RawOrSame, Kind)> = match epoch.reason {
             EpochReason::Compacted => {
-                self.found.clear();
+                self.offer = Offer::default();
                 Vec::new()
             }
             _ => self.rewritten(before, epoch.mode),
@@ -406,6 +299,7 @@ impl Conversation {
         };
         self.append(&assistant.message, kind);
         self.last_slot = assistant.receipt.slot;
+        self.offer.next_round();
         let written = calls.iter().map(|call| &call.written);
         self.repeats.note(
             written
@@ -423,14 +317,7 @@ impl Conversation {
     fn push_tool(&mut self, tool: &Tool) {
         self.label = self.label.join(tool.label);
         self.append(&tool.message, Kind::Tool { call: tool.call });
-        if tool.tool.as_str() == "find_tool" && tool.outcome == CallOutcome::Ok {
-            for name in convert::found_names(tool.message.json()) {
-                self.found.retain(|known| *known != name);
-                self.found.push(name);
-            }
-            let surplus = self.found.len().saturating_sub(MAX_FOUND_TOOLS);
-            self.found.drain(..surplus);
-        }
+        self.offer.note(tool);
     }
 
     /// Lets the model have the last word of a turn that ended without an answer.
@@ -458,30 +345,4 @@ impl Conversation {
 enum RawOrSame {
     Raw(RawMessage),
     Same(usize, usize),
-}
-
-fn head(model: &str) -> Vec<u8> {
-    let model = serde_json::Value::from(model);
-    format!("{{\"model\":{model},\"messages\":[").into_bytes()
-}
-
-fn tail(epoch: &Epoch) -> Vec<u8> {
-    let mut tail = vec![b']'];
-    if let Some(tools) = &epoch.tools {
-        tail.extend_from_slice(b",\"tools\":");
-        tail.extend_from_slice(tools.get().as_bytes());
-    }
-    let fixed = epoch.fixed.get().trim();
-    let members = fixed
-        .strip_prefix('{')
-        .and_then(|rest| rest.strip_suffix('}'));
-    if let Some(members) = members.map(str::trim).filter(|members| !members.is_empty()) {
-        tail.push(b',');
-        tail.extend_from_slice(members.as_bytes());
-    }
-    tail
-}
-
-fn as_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

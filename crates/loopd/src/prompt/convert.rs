@@ -4,7 +4,7 @@
 //! same way each time.
 
 use super::conversation::Kind;
-use super::message::{answer_text, sendable, tool_result};
+use super::message::{answer_text, sendable, wire_id};
 use super::reply::Reply;
 use crate::tools::{CALL_TOOL, CORE_TOOLS};
 use bxcore::chat::{RawMessage, ToolCall};
@@ -18,7 +18,8 @@ pub(super) fn message(json: &[u8], kind: Kind, after: ToolMode) -> RawMessage {
     let content = parsed["content"].as_str().unwrap_or_default();
     match (kind, after) {
         (Kind::User, _) => RawMessage::user(content),
-        (Kind::Tool { call }, mode) => tool_result(mode, call, content),
+        (Kind::Tool { .. }, ToolMode::Schema) => RawMessage::user(content),
+        (Kind::Tool { call }, ToolMode::Native) => RawMessage::tool(&wire_id(call), content),
         (
             Kind::Assistant {
                 first_call: Some(_),

@@ -1,9 +1,10 @@
 //! Messages as they are recorded and sent, by the way in which tools are called.
 
 use super::reply::Reply;
-use crate::tools::sanitised_name;
+use crate::tools::{FIND_TOOL, sanitised_name};
 use bxcore::chat::{ModelAnswer, RawMessage, ToolCall};
 use bxcore::id::CallId;
+use bxcore::tool::ToolName;
 use bxcore::transcript::{NumberedCall, ToolMode};
 use serde_json::{Value, json};
 
@@ -58,11 +59,21 @@ pub enum KeptReasoning {
 }
 
 /// The message with a tool's framed result.
-pub fn tool_result(mode: ToolMode, call: CallId, framed: &str) -> RawMessage {
+pub fn tool_result(mode: ToolMode, call: CallId, tool: &ToolName, framed: &str) -> RawMessage {
     match mode {
         ToolMode::Native => RawMessage::tool(&wire_id(call), framed),
         // A template without tools knows no role for a result; the frame tells what it is.
-        ToolMode::Schema => RawMessage::user(framed),
+        ToolMode::Schema => RawMessage::user(&format!("{framed}\n{}", next_step(tool))),
+    }
+}
+
+/// What the model should do with a result. Without it a small model takes the result for the next
+/// question, and calls the same tool again.
+fn next_step(tool: &ToolName) -> &'static str {
+    if tool.as_str() == FIND_TOOL {
+        "Call the tool now."
+    } else {
+        "Answer the user now."
     }
 }
 

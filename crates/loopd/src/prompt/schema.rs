@@ -3,8 +3,9 @@
 //! A server turns a schema into a grammar; what it can't turn it refuses or silently drops. So a
 //! tool's own schema is cut down to what works, and its arguments are checked again when it runs.
 
-use super::conversation::Stage;
-use crate::tools::{CALL_TOOL, CORE_TOOLS};
+use super::offer::Offered;
+use super::request::Stage;
+use crate::tools::CALL_TOOL;
 use bxcore::tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
@@ -21,20 +22,17 @@ const MAX_SCHEMA_DEPTH: usize = 12;
 
 /// The `response_format` of a request: a call of a core tool, of a found tool, or an answer; at
 /// the last stage only an answer.
-pub fn reply_format(found: &[&ToolSpec], stage: Stage, max_tokens: u32) -> Value {
+pub fn reply_format(offered: &Offered<'_>, stage: Stage, max_tokens: u32) -> Value {
     let answer = answer_branch(max_tokens);
     let schema = match stage {
         Stage::Last => answer,
         Stage::Open => {
             let mut branches = vec![answer];
-            branches.extend(
-                CORE_TOOLS
-                    .iter()
-                    .filter(|tool| tool.name != CALL_TOOL)
-                    .map(|tool| call_branch(tool.name, grammar_schema(&tool.parameters))),
-            );
-            if !found.is_empty() {
-                branches.push(found_branch(found));
+            let core = offered.core.iter();
+            branches
+                .extend(core.map(|tool| call_branch(tool.name, grammar_schema(&tool.parameters))));
+            if !offered.found.is_empty() {
+                branches.push(found_branch(&offered.found));
             }
             json!({ "anyOf": branches })
         }
@@ -159,7 +157,9 @@ fn bound(schema: &mut Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::offer::Offer;
     use super::*;
+    use crate::tools::Catalog;
 
     #[test]
     fn a_schema_keeps_what_a_grammar_can_hold() {
@@ -223,11 +223,13 @@ mod tests {
 
     #[test]
     fn the_last_stage_offers_an_answer_only() {
-        let last = reply_format(&[], Stage::Last, 100);
+        let catalog = Catalog::default();
+        let offered = Offer::default().tools(&catalog);
+        let last = reply_format(&offered, Stage::Last, 100);
         let schema = &last["json_schema"]["schema"];
         assert_eq!(schema["required"], json!(["answer"]));
         assert_eq!(schema["properties"]["answer"]["maxLength"], 400);
-        let open = reply_format(&[], Stage::Open, 100);
+        let open = reply_format(&offered, Stage::Open, 100);
         let branches = open["json_schema"]["schema"]["anyOf"].as_array().unwrap();
         assert_eq!(branches.len(), 6);
         assert!(!open.to_string().contains(CALL_TOOL));

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
 
+/// The core tool that finds others.
+pub const FIND_TOOL: &str = "find_tool";
 /// The core tool that calls a found one.
 pub const CALL_TOOL: &str = "call_tool";
 
@@ -69,7 +71,7 @@ pub static CORE_TOOLS: LazyLock<[CoreTool; 6]> = LazyLock::new(|| {
             own: Some(OwnTool::AskMemory),
         },
         CoreTool {
-            name: "find_tool",
+            name: FIND_TOOL,
             description: "Finds more tools, such as tools for files. Say in a few words what the tool should do.",
             parameters: object(
                 &json!({"query": {"type": "string", "maxLength": 200}}),

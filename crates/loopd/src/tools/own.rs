@@ -100,12 +100,13 @@ fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, (Code, String)> {
 }
 
 fn clock(now: &Zoned) -> String {
-    // The sentence is for small models, which read a timestamp badly; the timestamp is exact.
+    // The timestamp is exact. The sentence is for small models: they read a timestamp badly, and
+    // take up what stands last.
     let zone = now.time_zone().iana_name().unwrap_or("local time");
     format!(
-        "It is {} ({zone}).\n{}",
-        now.strftime("%H:%M on %A, %-d %B %Y"),
+        "{} ({zone})\nIt is {}.",
         now.strftime("%Y-%m-%dT%H:%M:%S%:z"),
+        now.strftime("%H:%M on %A, %-d %B %Y"),
     )
 }
 
@@ -229,8 +230,8 @@ mod tests {
         let result = ran(OwnTool::Clock, "{}", vec![], ToolMode::Native);
         assert_eq!(result.outcome, CallOutcome::Ok);
         insta::assert_snapshot!(result.content, @r"
-        It is 18:31 on Monday, 30 November 2026 (Europe/Berlin).
-        2026-11-30T18:31:09+01:00
+        2026-11-30T18:31:09+01:00 (Europe/Berlin)
+        It is 18:31 on Monday, 30 November 2026.
         ");
     }
 

@@ -103,7 +103,7 @@ pub(super) fn entry(
         code: result.code,
         label: result.label,
         raw_bytes: result.raw_bytes,
-        message: tool_result(conversation.mode(), call, &framed),
+        message: tool_result(conversation.mode(), call, &tool, &framed),
         audit: result.audit,
         tool,
     }

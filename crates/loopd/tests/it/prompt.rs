@@ -61,7 +61,7 @@ fn tool(mode: ToolMode, call: u64, name: &str, content: &str) -> Entry {
         code: None,
         label: Label::OWNER,
         raw_bytes: 0,
-        message: prompt::tool_result(mode, CallId(call), content),
+        message: prompt::tool_result(mode, CallId(call), &name.parse().unwrap(), content),
         audit: None,
     })
 }
@@ -129,8 +129,8 @@ fn a_native_body_has_its_members_in_order() {
 #[test]
 fn a_schema_body_has_its_members_in_order() {
     let conversation = conversation(ToolMode::Schema);
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon"},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon"},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon\nAnswer the user now."},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon\nAnswer the user now."},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
 }
 
 #[test]
@@ -182,6 +182,29 @@ fn found_tools_can_be_called_in_schema_mode_and_only_those() {
 }
 
 #[test]
+fn a_tool_whose_result_is_new_is_not_offered_again_at_once() {
+    let mut conversation = conversation(ToolMode::Schema);
+    let offers = |conversation: &Conversation, name: &str| {
+        let body = body(conversation, Stage::Open);
+        body[body.find("response_format").unwrap()..].contains(name)
+    };
+    let mut ask = |number: u64, name: &str, result: &str| {
+        let call = assistant(ToolMode::Schema, number, "", &[(number, name, "{}")]);
+        conversation.push(&call);
+        conversation.push(&tool(ToolMode::Schema, number, name, result));
+        ["clock", "find_tool", "recall"].map(|name| offers(&conversation, name))
+    };
+    assert_eq!(ask(3, "clock", "noon"), [false, true, true]);
+    assert_eq!(ask(4, "recall", "nothing"), [true, true, true]);
+    let none = "<tool-result>\n{\"tools\":[]}\nNo tool fits these words.";
+    assert_eq!(ask(5, "find_tool", none), [true, true, true]);
+    let some = "<tool-result>\n{\"tools\":[{\"name\":\"read_file\"}]}";
+    assert_eq!(ask(6, "find_tool", some), [true, false, true]);
+    conversation.push(&user(3, "And now?"));
+    assert!(offers(&conversation, "find_tool"));
+}
+
+#[test]
 fn a_new_epoch_begins_when_the_backend_or_the_configuration_changes() {
     let conversation = conversation(ToolMode::Native);
     let backend = world::backend(ToolMode::Native, "one");
@@ -226,11 +249,12 @@ fn a_conversation_moves_to_a_backend_of_the_other_mode_and_back() {
             .unwrap();
         moved.push(&Entry::Epoch(epoch));
         let there = conversation(to);
-        // Blanks aside it is what the other mode would have recorded in the first place.
+        // Blanks and hints aside it is what the other mode would have recorded in the first place.
         let plain = |conversation: &Conversation| {
             String::from_utf8_lossy(conversation.messages())
                 .replace(": ", ":")
                 .replace(", ", ",")
+                .replace("\\nAnswer the user now.", "")
         };
         assert_eq!(plain(&moved), plain(&there));
         let epoch = moved

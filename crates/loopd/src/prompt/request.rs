@@ -1,0 +1,133 @@
+//! The bytes of a request, and how large its prompt can be.
+//!
+//! A request is the conversation's messages copied between a head and a tail that an epoch fixed,
+//! and then the few members that may differ from one request to the next.
+
+use super::conversation::Conversation;
+use super::schema::reply_format;
+use crate::tools::Catalog;
+use bxcore::transcript::{Epoch, ToolMode};
+use bytes::Bytes;
+use std::io::Write as _;
+
+/// What a request may have beyond the bytes of its messages, in tokens: the template's own words.
+const TEMPLATE_TOKENS: u64 = 256;
+
+/// Whether a model call may still ask for tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// It may call tools or answer.
+    Open,
+    /// It may only answer.
+    Last,
+}
+
+/// What one request has that the next need not have.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// The slot, on a backend that has slots.
+    pub slot: Option<u32>,
+    /// The most tokens of the answer.
+    pub max_tokens: u32,
+    /// Whether tools may be called.
+    pub stage: Stage,
+    /// The tools whose schemas a found name stands for.
+    pub catalog: &'a Catalog,
+}
+
+impl Conversation {
+    /// The most tokens that the prompt of the next request can have.
+    ///
+    /// What the server reported last, and a token for every byte since: no tokeniser makes more.
+    pub fn prompt_bound(&self) -> u64 {
+        let (known, from) = match self.measured {
+            Some(measured) => (measured.tokens + measured.slack, measured.end),
+            None => (as_u64(self.tail.len()), self.messages_at),
+        };
+        let bound = known + as_u64(self.head.len() - from) + TEMPLATE_TOKENS;
+        match self.epoch.as_ref().and_then(|epoch| epoch.context_tokens) {
+            Some(most) => bound.min(most),
+            None => bound,
+        }
+    }
+
+    /// How many tokens an answer could still have before the context is full, at a guess; none
+    /// where the backend doesn't say how many fit.
+    pub fn room(&self) -> Option<u64> {
+        /// Bytes in a token: fewer than in any ordinary text, so that the guess is on the safe side.
+        const BYTES_PER_TOKEN: u64 = 3;
+        let context = self.epoch.as_ref()?.context_tokens?;
+        let (known, from) = match self.measured {
+            Some(measured) => (measured.tokens, measured.end),
+            None => (as_u64(self.tail.len()) / BYTES_PER_TOKEN, self.messages_at),
+        };
+        let likely = known + as_u64(self.head.len() - from) / BYTES_PER_TOKEN;
+        Some(context.saturating_sub(likely))
+    }
+
+    /// The body of the next request.
+    ///
+    /// The members that stay the same come first and in a fixed order; those that may differ from
+    /// one request to the next come last.
+    pub fn body(&self, call: &Call<'_>) -> Bytes {
+        const MEMBERS_BYTES: usize = 128;
+        let mut varying: Vec<u8> = Vec::with_capacity(MEMBERS_BYTES);
+        // Writing to a vector never fails.
+        let _ = write!(varying, ",\"max_tokens\":{}", call.max_tokens);
+        if let Some(slot) = call.slot {
+            let _ = write!(varying, ",\"id_slot\":{slot}");
+        }
+        match (self.mode(), call.stage) {
+            (ToolMode::Native, Stage::Open) => {}
+            (ToolMode::Native, Stage::Last) => {
+                varying.extend_from_slice(b",\"tool_choice\":\"none\"");
+            }
+            (ToolMode::Schema, stage) => {
+                let offered = self.offer.tools(call.catalog);
+                let format = reply_format(&offered, stage, call.max_tokens);
+                let _ = write!(varying, ",\"response_format\":{format}");
+            }
+        }
+        varying.push(b'}');
+        let mut body = Vec::with_capacity(self.head.len() + self.tail.len() + varying.len());
+        body.extend_from_slice(&self.head);
+        body.extend_from_slice(&self.tail);
+        body.extend_from_slice(&varying);
+        Bytes::from(body)
+    }
+
+    /// Whether an epoch would start with the same bytes as the one under way.
+    pub(super) fn starts_like(&self, epoch: &Epoch) -> bool {
+        let system = self.head.get(self.messages_at..self.system_end);
+        system == Some(epoch.system.json().as_bytes())
+            && self.tail == tail(epoch)
+            && self.epoch.as_ref().map(|current| current.context_tokens)
+                == Some(epoch.context_tokens)
+    }
+}
+
+pub(super) fn head(model: &str) -> Vec<u8> {
+    let model = serde_json::Value::from(model);
+    format!("{{\"model\":{model},\"messages\":[").into_bytes()
+}
+
+pub(super) fn tail(epoch: &Epoch) -> Vec<u8> {
+    let mut tail = vec![b']'];
+    if let Some(tools) = &epoch.tools {
+        tail.extend_from_slice(b",\"tools\":");
+        tail.extend_from_slice(tools.get().as_bytes());
+    }
+    let fixed = epoch.fixed.get().trim();
+    let members = fixed
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'));
+    if let Some(members) = members.map(str::trim).filter(|members| !members.is_empty()) {
+        tail.push(b',');
+        tail.extend_from_slice(members.as_bytes());
+    }
+    tail
+}
+
+pub(super) fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
