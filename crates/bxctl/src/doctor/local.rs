@@ -132,7 +132,7 @@ mod tests {
     fn an_open_folder_is_noticed() {
         let root = tempfile::tempdir().unwrap();
         let set = |mode| {
-            std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap()
+            std::fs::set_permissions(root.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         };
         set(0o700);
         assert_eq!(folder("state", root.path()).level, Level::Ok);

@@ -378,9 +378,9 @@ mod tests {
     fn any_depth_is_survived() {
         let deep = format!("{}x", "> ".repeat(500));
         assert!(render(&deep, 40, Paint::Plain).contains('x'));
-        let items: String = (0..200)
-            .map(|depth| format!("{}- x\n", "  ".repeat(depth)))
-            .collect();
+        let items = (0..200).fold(String::new(), |items, depth| {
+            items + &"  ".repeat(depth) + "- x\n"
+        });
         assert!(render(&items, 40, Paint::Plain).len() < 200_000);
     }
 }

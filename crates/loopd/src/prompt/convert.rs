@@ -17,8 +17,7 @@ pub(super) fn message(json: &[u8], kind: Kind, after: ToolMode) -> RawMessage {
     let parsed: Value = serde_json::from_slice(json).unwrap_or(Value::Null);
     let content = parsed["content"].as_str().unwrap_or_default();
     match (kind, after) {
-        (Kind::User, _) => RawMessage::user(content),
-        (Kind::Tool { .. }, ToolMode::Schema) => RawMessage::user(content),
+        (Kind::User, _) | (Kind::Tool { .. }, ToolMode::Schema) => RawMessage::user(content),
         (Kind::Tool { call }, ToolMode::Native) => RawMessage::tool(&wire_id(call), content),
         (
             Kind::Assistant {
