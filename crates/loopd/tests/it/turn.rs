@@ -3,5 +3,6 @@
 mod courses;
 mod histories;
 mod tape;
+mod template;
 mod transitions;
 pub mod world;

@@ -3,12 +3,11 @@
 //! `PROPTEST_CASES` sets how many conversations are tried.
 
 use super::tape::Tape;
+use super::template;
 use super::world::{self, Store, TOOL_ITERATIONS, entries};
-use bxcore::chat::ModelAnswer;
 use bxcore::id::{CallId, TurnId};
 use bxcore::label::Label;
 use bxcore::transcript::{Entry, ToolMode};
-use bxcore::usage::Receipt;
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{TurnEvent, TurnReport};
 use bxtest::contract::{Checker, Dialect, Rules};
@@ -17,6 +16,7 @@ use loopd::config::Sampling;
 use loopd::prompt::Conversation;
 use loopd::turn::{Command, Input, Turn, unfinished};
 use proptest::prelude::*;
+use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 
 /// More commands than any turn here can give.
@@ -177,7 +177,8 @@ impl History {
                     return None;
                 }
                 let answer = world::any_answer(&mut self.tape, self.backend.tools, call.stage);
-                let receipt = used(prompt_tokens, &answer, call.max_tokens);
+                let (answer, completion_tokens) = template::written(answer, call.max_tokens);
+                let receipt = world::receipt(prompt_tokens, completion_tokens);
                 if self.trouble(12) {
                     let (problem, spent) = world::any_failure(&mut self.tape, receipt);
                     return Some(Some(Input::CallFailed { problem, spent }));
@@ -212,10 +213,10 @@ impl History {
         let messages = Bytes::copy_from_slice(turn.conversation().messages());
         let mut members: BTreeMap<String, Box<serde_json::value::RawValue>> =
             serde_json::from_slice(&body).unwrap();
-        assert_eq!(
-            members.remove("messages").unwrap().get().as_bytes(),
-            [b"[", &*messages, b"]"].concat()
-        );
+        let sent = members.remove("messages").unwrap();
+        assert_eq!(sent.get().as_bytes(), [b"[", &*messages, b"]"].concat());
+        let sent: Vec<Value> = serde_json::from_str(sent.get()).unwrap();
+        let prompt_tokens = template::prompt_tokens(members.get("tools").map(|raw| &**raw), &sent);
         for free in ["tool_choice", "response_format", "max_tokens", "id_slot"] {
             members.remove(free);
         }
@@ -233,7 +234,6 @@ impl History {
             }
             _ => self.checker.allow_new_epochs(1),
         }
-        let prompt_tokens = u64::try_from(messages.len()).unwrap() / 3;
         self.seen = Some(Seen {
             epoch,
             messages,
@@ -308,24 +308,14 @@ impl History {
     }
 }
 
-fn used(prompt_tokens: u64, answer: &ModelAnswer, max_tokens: u32) -> Receipt {
-    let bytes = answer.content.len()
-        + answer
-            .tool_calls
-            .iter()
-            .map(|call| call.arguments.len())
-            .sum::<usize>();
-    let completion = (u64::try_from(bytes).unwrap() / 3).min(u64::from(max_tokens));
-    world::receipt(prompt_tokens, completion)
-}
-
 fn cases() -> ProptestConfig {
-    const FEW: u32 = 96;
+    /// As many as the prefix contract is promised for.
+    const CONVERSATIONS: u32 = 1_000;
     let asked = std::env::var("PROPTEST_CASES")
         .ok()
         .and_then(|text| text.parse().ok());
     ProptestConfig {
-        cases: asked.unwrap_or(FEW),
+        cases: asked.unwrap_or(CONVERSATIONS),
         ..ProptestConfig::default()
     }
 }

@@ -120,10 +120,6 @@ pub fn result(outcome: CallOutcome, content: &str, label: Label) -> CallResult {
     }
 }
 
-/// The tokens of this world are bytes of JSON, of which a template renders fewer than a request
-/// has and a model writes fewer than a request repeats; real bounds need no such allowance.
-const TOKENISER_ERROR: u64 = 2_000;
-
 /// What is on disk: lines, reservations, what was charged.
 #[derive(Debug)]
 pub struct Store {
@@ -171,7 +167,7 @@ impl Store {
                 .remove(&settle.model_call.0)
                 .expect("settles what is reserved");
             assert!(
-                settle.actual.tokens <= held.tokens + TOKENISER_ERROR,
+                settle.actual.tokens <= held.tokens,
                 "an upper bound was too low: {} used, {} held",
                 settle.actual.tokens,
                 held.tokens
