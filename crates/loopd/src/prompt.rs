@@ -6,6 +6,7 @@
 mod baseline;
 mod conversation;
 mod convert;
+mod grammar;
 mod ladder;
 mod message;
 mod offer;
@@ -16,11 +17,12 @@ mod stream;
 mod system;
 
 pub use conversation::{Conversation, EpochFacts};
+pub use grammar::grammar;
 pub use ladder::{Asked, Fitted, Ladder, MAX_REPAIRS, Rejected, Step, fit};
 pub(crate) use message::recorded_answer;
 pub use message::{KeptReasoning, assistant, tool_result, wire_id};
 pub use offer::Offered;
 pub use reply::{Reply, last_call_is_cut, read_reply};
 pub use request::{Call, Stage};
-pub use schema::{answer_schema, grammar_schema, reply_format};
+pub use schema::{grammar_schema, held_to, reply_schema};
 pub use stream::AnswerStream;

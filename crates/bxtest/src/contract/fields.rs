@@ -148,6 +148,9 @@ static RULES: &[Rule] = &[
     rule("repeat_penalty", Only::Llama, "0 to 2", |v| {
         within(v, 0.0, 2.0)
     }),
+    rule("grammar", Only::Llama, "a non-empty string", |v| {
+        v.as_str().is_some_and(|text| !text.is_empty())
+    }),
     rule(
         "chat_template_kwargs",
         Only::Llama,

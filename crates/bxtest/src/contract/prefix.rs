@@ -14,12 +14,13 @@ use super::breach::BreachKind;
 
 /// Fields that may differ from one request of a conversation to the next.
 ///
-/// `tool_choice` and `response_format` by the contract itself; `max_tokens` because a budget that is
+/// `tool_choice` and `response_format`, or a `grammar` in its place, by the contract itself; `max_tokens` because a budget that is
 /// nearly used up shrinks the reply; `id_slot` because a session may have to yield its slot.
-pub const MAY_CHANGE: [&str; 6] = [
+pub const MAY_CHANGE: [&str; 7] = [
     "messages",
     "tool_choice",
     "response_format",
+    "grammar",
     "max_tokens",
     "max_completion_tokens",
     "id_slot",

@@ -92,7 +92,7 @@ fn fields_are_known_and_in_range() {
     for (name, value) in [
         ("n_discard", json!(-1)),
         ("lora", json!([{"id": 0, "scale": 1.0}])),
-        ("grammar", json!("root ::= x")),
+        ("json_schema", json!({})),
     ] {
         check_field(name, value, &[BreachKind::UnknownField]);
     }

@@ -227,7 +227,7 @@ mod tests {
             "stream_options": {"include_usage": true}, "cache_prompt": true, "id_slot": 1,
             "timings_per_token": false, "return_progress": true,
             "chat_template_kwargs": {"enable_thinking": false}, "reasoning_format": "auto",
-            "repeat_penalty": 1.1,
+            "repeat_penalty": 1.1, "grammar": "root ::= \"yes\"",
         });
         assert_eq!(check_value(BackendKind::LlamaServer, &body), Ok(()));
     }
@@ -237,7 +237,6 @@ mod tests {
         for (name, value) in [
             ("n_discard", json!(-1)),
             ("lora", json!([{"id": 0, "scale": 1.0}])),
-            ("grammar", json!("root ::= x")),
             ("slot_id", json!(0)),
             ("id_slot", json!(99)),
             ("id_slot", json!(-1)),
@@ -268,6 +267,8 @@ mod tests {
             ("response_format", json!({"type": "json_schema"})),
             ("stream_options", json!({"x": true})),
             ("stop", json!([1])),
+            ("grammar", json!({"root": "x"})),
+            ("grammar", json!("x".repeat(1024 * 1024))),
             ("chat_template_kwargs", json!("x")),
             ("user", json!("me")),
             ("messages", json!([])),

@@ -13,6 +13,8 @@ pub const MAX_REPLY_TOKENS: u64 = 1_000_000;
 const MAX_STOPS: usize = 16;
 /// How large the arguments of a chat template may be, in bytes.
 const MAX_TEMPLATE_ARGUMENT_BYTES: usize = 4096;
+/// The largest grammar that a reply may be held to, in bytes of JSON.
+const MAX_GRAMMAR_BYTES: usize = 1024 * 1024;
 
 /// One field: who takes it, and whether a value (as JSON text) is in its range.
 pub(super) struct Rule {
@@ -99,6 +101,9 @@ static RULES: &[Rule] = &[
         "true: else a stop goes unnoticed while a prompt is read",
         is_true,
     ),
+    Rule::llama("grammar", "a grammar of at most 1 MiB", |v| {
+        v.len() <= MAX_GRAMMAR_BYTES && string(v).is_some_and(|text| !text.is_empty())
+    }),
     Rule::llama("timings_per_token", "true or false", boolean),
     Rule::llama("top_k", "0 to 10000", |v| integer(v, 0, 10_000)),
     Rule::llama("min_p", "0 to 1", |v| within(v, 0.0, 1.0)),

@@ -44,7 +44,7 @@ fn epoch(id: EpochId, reason: EpochReason, backend: &BackendInfo, sampling: &Sam
         fingerprint: backend.fingerprint.clone(),
         model: backend.model.clone(),
         mode: backend.tools,
-        system: RawMessage::system(&system_prompt(backend.tools)),
+        system: RawMessage::system(system_prompt(backend.tools)),
         tools: (backend.tools == ToolMode::Native).then(core_array),
         fixed: fixed(backend.kind, sampling),
         context_tokens: backend.context_tokens,

@@ -4,7 +4,7 @@
 //! and then the few members that may differ from one request to the next.
 
 use super::conversation::Conversation;
-use super::schema::reply_format;
+use super::schema::{held_to, reply_schema};
 use crate::tools::Catalog;
 use bxcore::transcript::{Epoch, ToolMode};
 use bytes::Bytes;
@@ -84,8 +84,8 @@ impl Conversation {
             }
             (ToolMode::Schema, stage) => {
                 let offered = self.offer.tools(call.catalog);
-                let format = reply_format(&offered, stage, call.max_tokens);
-                let _ = write!(varying, ",\"response_format\":{format}");
+                let schema = reply_schema(&offered, stage, call.max_tokens);
+                varying.extend_from_slice(held_to(&schema, call.slot).as_bytes());
             }
         }
         varying.push(b'}');

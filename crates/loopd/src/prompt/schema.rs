@@ -3,6 +3,7 @@
 //! A server turns a schema into a grammar; what it can't turn it refuses or silently drops. So a
 //! tool's own schema is cut down to what works, and its arguments are checked again when it runs.
 
+use super::grammar::grammar;
 use super::offer::Offered;
 use super::request::Stage;
 use crate::tools::CALL_TOOL;
@@ -17,14 +18,17 @@ const MAX_ARGUMENT_ITEMS: u64 = 64;
 const MAX_ANSWER_CHARS: u64 = 20_000;
 /// About how many characters a token has; an answer is given room for no more than it can fill.
 const CHARS_PER_TOKEN: u64 = 4;
+/// The largest schema of a found tool that a reply is held to, in bytes of JSON; beyond it any
+/// object can be written, and the tool says what is wrong with it.
+const MAX_FOUND_SCHEMA_BYTES: usize = 4_096;
 /// How deep a tool's schema is followed.
 const MAX_SCHEMA_DEPTH: usize = 12;
 
-/// The `response_format` of a request: a call of a core tool, of a found tool, or an answer; at
-/// the last stage only an answer.
-pub fn reply_format(offered: &Offered<'_>, stage: Stage, max_tokens: u32) -> Value {
+/// The schema of a reply: a call of a core tool, of a found tool, or an answer; at the last stage
+/// only an answer.
+pub fn reply_schema(offered: &Offered<'_>, stage: Stage, max_tokens: u32) -> Value {
     let answer = answer_branch(max_tokens);
-    let schema = match stage {
+    match stage {
         Stage::Last => answer,
         Stage::Open => {
             let mut branches = vec![answer];
@@ -36,16 +40,21 @@ pub fn reply_format(offered: &Offered<'_>, stage: Stage, max_tokens: u32) -> Val
             }
             json!({ "anyOf": branches })
         }
-    };
-    answer_schema("reply", &schema)
+    }
 }
 
-/// A `response_format` that holds a reply to one schema.
-pub fn answer_schema(name: &str, schema: &Value) -> Value {
-    json!({
+/// The member of a request that holds the reply to a schema, as `,"key":value`.
+///
+/// Only llama-server has slots, so a request with one is read by a server that takes a grammar.
+pub fn held_to(schema: &Value, slot: Option<u32>) -> String {
+    if slot.is_some() {
+        return format!(",\"grammar\":{}", Value::from(grammar(schema)));
+    }
+    let format = json!({
         "type": "json_schema",
-        "json_schema": {"name": name, "strict": true, "schema": schema},
-    })
+        "json_schema": {"name": "reply", "strict": true, "schema": schema},
+    });
+    format!(",\"response_format\":{format}")
 }
 
 fn answer_branch(max_tokens: u32) -> Value {
@@ -63,7 +72,10 @@ fn found_branch(found: &[&ToolSpec]) -> Value {
     let inner: Vec<Value> = found
         .iter()
         .map(|tool| {
-            let arguments = grammar_schema(&tool.parameters);
+            let mut arguments = grammar_schema(&tool.parameters);
+            if arguments.to_string().len() > MAX_FOUND_SCHEMA_BYTES {
+                arguments = json!({"type": "object"});
+            }
             closed(json!({"name": {"const": tool.name}, "arguments": arguments}))
         })
         .collect();
@@ -225,12 +237,11 @@ mod tests {
     fn the_last_stage_offers_an_answer_only() {
         let catalog = Catalog::default();
         let offered = Offer::default().tools(&catalog);
-        let last = reply_format(&offered, Stage::Last, 100);
-        let schema = &last["json_schema"]["schema"];
-        assert_eq!(schema["required"], json!(["answer"]));
-        assert_eq!(schema["properties"]["answer"]["maxLength"], 400);
-        let open = reply_format(&offered, Stage::Open, 100);
-        let branches = open["json_schema"]["schema"]["anyOf"].as_array().unwrap();
+        let last = reply_schema(&offered, Stage::Last, 100);
+        assert_eq!(last["required"], json!(["answer"]));
+        assert_eq!(last["properties"]["answer"]["maxLength"], 400);
+        let open = reply_schema(&offered, Stage::Open, 100);
+        let branches = open["anyOf"].as_array().unwrap();
         assert_eq!(branches.len(), 6);
         assert!(!open.to_string().contains(CALL_TOOL));
     }

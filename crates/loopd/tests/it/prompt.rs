@@ -111,7 +111,7 @@ fn body(conversation: &Conversation, stage: Stage) -> String {
 fn outline(body: &str) -> String {
     let mut value: Value = serde_json::from_str(body).unwrap();
     value["messages"][0]["content"] = "…".into();
-    for key in ["tools", "response_format"] {
+    for key in ["tools", "grammar"] {
         if value.get(key).is_some() {
             value[key] = "…".into();
         }
@@ -129,8 +129,8 @@ fn a_native_body_has_its_members_in_order() {
 #[test]
 fn a_schema_body_has_its_members_in_order() {
     let conversation = conversation(ToolMode::Schema);
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon\nAnswer the user now."},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
-    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon\nAnswer the user now."},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"response_format":"…"}"#);
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Open)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon\nAnswer the user now."},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"grammar":"…"}"#);
+    insta::assert_snapshot!(outline(&body(&conversation, Stage::Last)), @r#"{"model":"model \"one\"","messages":[{"role":"system","content":"…"},{"role":"user","content":"Time?"},{"role":"assistant","content":"{\"clock\": {}}"},{"role":"user","content":"noon\nAnswer the user now."},{"role":"assistant","content":"{\"answer\":\"It is noon.\"}"},{"role":"user","content":"Thanks"}],"temperature":0.2,"stream":true,"stream_options":{"include_usage":true},"cache_prompt":true,"return_progress":true,"max_tokens":100,"id_slot":2,"grammar":"…"}"#);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn found_tools_can_be_called_in_schema_mode_and_only_those() {
     let offered = |conversation: &Conversation| {
         let body = body(conversation, Stage::Open);
         ["call_tool", "read_file", "list_dir", "gone"]
-            .map(|name| body[body.find("response_format").unwrap()..].contains(name))
+            .map(|name| body[body.find("grammar").unwrap()..].contains(name))
     };
     assert_eq!(offered(&conversation), [false; 4]);
     let found = r#"{"tools":[{"name":"read_file","description":"say {\"name\":\"list_dir\"}","parameters":{}},{"name":"gone"}]}"#;
@@ -186,7 +186,7 @@ fn a_tool_whose_result_is_new_is_not_offered_again_at_once() {
     let mut conversation = conversation(ToolMode::Schema);
     let offers = |conversation: &Conversation, name: &str| {
         let body = body(conversation, Stage::Open);
-        body[body.find("response_format").unwrap()..].contains(name)
+        body[body.find("grammar").unwrap()..].contains(name)
     };
     let mut ask = |number: u64, name: &str, result: &str| {
         let call = assistant(ToolMode::Schema, number, "", &[(number, name, "{}")]);

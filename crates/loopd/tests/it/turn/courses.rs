@@ -209,8 +209,8 @@ fn the_last_call_keeps_the_tools_and_may_only_answer() {
                 assert!(!course.bodies[0].contains("tool_choice"));
             }
             ToolMode::Schema => {
-                let format = &last[last.find("response_format").unwrap()..];
-                assert!(!format.contains("anyOf") && format.contains("answer"));
+                let grammar = &last[last.find("grammar").unwrap()..];
+                assert!(!grammar.contains("clock") && grammar.contains("answer"));
             }
         }
     }

@@ -217,7 +217,7 @@ impl History {
         assert_eq!(sent.get().as_bytes(), [b"[", &*messages, b"]"].concat());
         let sent: Vec<Value> = serde_json::from_str(sent.get()).unwrap();
         let prompt_tokens = template::prompt_tokens(members.get("tools").map(|raw| &**raw), &sent);
-        for free in ["tool_choice", "response_format", "max_tokens", "id_slot"] {
+        for free in ["tool_choice", "grammar", "max_tokens", "id_slot"] {
             members.remove(free);
         }
         let frozen = members
