@@ -4,6 +4,7 @@
 //! before byte for byte, and everything but the named few fields stays the same. Pure.
 
 mod baseline;
+mod circles;
 mod conversation;
 mod convert;
 mod grammar;

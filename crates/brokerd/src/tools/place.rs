@@ -17,18 +17,16 @@ pub struct RelativePath {
 }
 
 impl RelativePath {
-    /// Reads a path; `.`, a leading `./` and a slash at the end mean nothing.
+    /// Reads a path; `.`, a leading `./` and a slash at the end mean nothing. An empty path is the
+    /// workspace itself: models write it for that.
     ///
     /// # Errors
-    /// It is absolute, goes up, is empty or too long.
+    /// It is absolute, goes up or is too long.
     pub fn parse(text: &str) -> Result<Self, ToolError> {
         let refuse = |why| {
             let path = cap(text, MAX_SHOWN_BYTES).to_owned();
             Err(ToolError::Outside { path, why })
         };
-        if text.is_empty() {
-            return refuse("it is empty (the workspace itself is `.`)");
-        }
         if text.len() > MAX_PATH_BYTES {
             return refuse("it is too long");
         }
@@ -89,6 +87,7 @@ mod tests {
             let read = RelativePath::parse(text).ok().map(|path| path.to_system());
             assert_eq!(read.as_deref(), expect, "{text:?}");
         };
+        check("", Some("."));
         check(".", Some("."));
         check("./", Some("."));
         check("a", Some("a"));
@@ -97,7 +96,6 @@ mod tests {
         check("~", Some("~"));
         check("a\\..\\b", Some("a\\..\\b"));
         for refused in [
-            "",
             "/",
             "/etc/passwd",
             "//x",

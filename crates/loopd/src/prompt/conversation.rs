@@ -3,6 +3,7 @@
 //! Built by folding the transcript's entries. A message is serialised once, when it is recorded;
 //! a request is those bytes copied between a head and a tail.
 
+use super::circles::Circles;
 use super::convert;
 use super::message;
 use super::offer::Offer;
@@ -92,24 +93,7 @@ pub struct Conversation {
     next_model_call: ModelCallId,
     next_turn: TurnId,
     last_slot: Option<u32>,
-    repeats: Repeats,
-}
-
-/// How often in a row the model has called the same tools with the same arguments.
-#[derive(Debug, Clone, Default)]
-struct Repeats {
-    calls: Vec<(String, String)>,
-    times: u32,
-}
-
-impl Repeats {
-    fn note(&mut self, calls: Vec<(String, String)>) {
-        if calls.is_empty() || calls != self.calls {
-            self.times = 0;
-        }
-        self.times += u32::from(!calls.is_empty());
-        self.calls = calls;
-    }
+    circles: Circles,
 }
 
 impl Default for Conversation {
@@ -128,7 +112,7 @@ impl Default for Conversation {
             next_model_call: ModelCallId::FIRST,
             next_turn: TurnId::FIRST,
             last_slot: None,
-            repeats: Repeats::default(),
+            circles: Circles::default(),
         }
     }
 }
@@ -151,7 +135,7 @@ impl Conversation {
             Entry::User(user) => {
                 self.label = self.label.join(user.label);
                 self.next_turn = self.next_turn.max(user.turn.next());
-                self.repeats = Repeats::default();
+                self.circles = Circles::default();
                 self.offer.next_round();
                 self.append(&user.message, Kind::User);
             }
@@ -206,9 +190,9 @@ impl Conversation {
         self.next_model_call = self.next_model_call.max(model_call);
     }
 
-    /// How often in a row, in the turn under way, the model has made the very same calls.
-    pub fn repeats(&self) -> u32 {
-        self.repeats.times
+    /// Whether the model goes in circles in the turn under way: it made the same calls again.
+    pub fn goes_in_circles(&self) -> bool {
+        self.circles.is_round()
     }
 
     /// The slot that the last answer came from, if that is known.
@@ -300,12 +284,7 @@ impl Conversation {
         self.append(&assistant.message, kind);
         self.last_slot = assistant.receipt.slot;
         self.offer.next_round();
-        let written = calls.iter().map(|call| &call.written);
-        self.repeats.note(
-            written
-                .map(|call| (call.name.clone(), call.arguments.clone()))
-                .collect(),
-        );
+        self.circles.note(calls.iter().map(|call| &call.written));
         let usage = assistant.receipt.usage();
         self.measured = (usage.prompt_tokens > 0).then(|| Measured {
             slack: CALL_TOKENS * as_u64(calls.len()),

@@ -9,9 +9,6 @@ use crate::prompt::Stage;
 use bxcore::transcript::Entry;
 use bxcore::usage::Spend;
 
-/// How often in a row a model may make the very same calls before it has to answer. Small models
-/// otherwise ask for the time until their rounds are used up.
-const MAX_SAME_CALLS: u32 = 2;
 /// How often a smaller reservation is tried; others may use the account up in between.
 const MAX_RESERVE_TRIES: u32 = 3;
 
@@ -35,7 +32,7 @@ impl Turn {
             .min(u32::try_from(room).unwrap_or(u32::MAX))
             .max(MIN_REPLY_TOKENS.min(answer_tokens));
         let rounds_left = self.answers < self.context.limits.tool_iterations;
-        let stage = if rounds_left && self.conversation.repeats() < MAX_SAME_CALLS {
+        let stage = if rounds_left && !self.conversation.goes_in_circles() {
             Stage::Open
         } else {
             Stage::Last
