@@ -18,7 +18,7 @@
 //!         Command::CallModel(call) => {
 //!             let permit = gate.acquire(…).await;
 //!             let body = turn.body(permit.slot())?;
-//!             stream(body, turn.answer_stream()).await   // Answered or CallFailed; on a stop too
+//!             stream(body, turn.answer_stream()).await   // Answered, CallFailed or CallLost; on a stop too
 //!         }
 //!         Command::RunTool(run) => Input::ToolEnded { call: run.call, result: run_tool(run).await },
 //!         Command::Announce(event) => { events.send(event); continue }
@@ -33,7 +33,7 @@
 //! | state | takes | and then |
 //! |---|---|---|
 //! | committing | `Committed`, `CommitFailed` | what the commit was for: a model call, tools, the end |
-//! | calling | `Answered`, `CallFailed` | commits the answer, or the end |
+//! | calling | `Answered`, `CallFailed`, `CallLost` | commits the answer, the end, or the same call again |
 //! | running | `ToolEnded` | the next tool; after the last one commits all results |
 //! | ended | | |
 //!

@@ -140,6 +140,8 @@ pub enum WaitReason {
         /// How long, in milliseconds.
         ms: u64,
     },
+    /// The way to the model broke in the middle of the answer, which starts again.
+    Again,
 }
 
 /// One tool call in a report.

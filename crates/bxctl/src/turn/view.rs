@@ -199,6 +199,9 @@ fn waiting(reason: &WaitReason) -> String {
         WaitReason::Draining => {
             "waiting: the server still ends a request that was stopped".to_owned()
         }
+        WaitReason::Again => {
+            "the way to the model broke off in the middle: the answer starts again".to_owned()
+        }
         WaitReason::RetryAfter { ms } => {
             format!(
                 "waiting: the server asked for a pause of {}",
@@ -346,6 +349,7 @@ mod tests {
             json!({"for": "loading"}),
             json!({"for": "draining"}),
             json!({"for": "retry-after", "ms": 2000}),
+            json!({"for": "again"}),
         ];
         let events: Vec<Value> = reasons
             .iter()
@@ -356,6 +360,7 @@ mod tests {
         wait   "waiting: the server loads its model"
         wait   "waiting: the server still ends a request that was stopped"
         wait   "waiting: the server asked for a pause of 2 s"
+        wait   "the way to the model broke off in the middle: the answer starts again"
         "#);
     }
 

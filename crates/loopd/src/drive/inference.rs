@@ -9,7 +9,7 @@ use bxcore::wire::inferproxy::{
     BackendInfo, EVENT_PROBLEM, EVENT_RECEIPT, EVENT_WAITING, HEADER_BACKEND, HEADER_CALL,
     HEADER_LANE, HEADER_SESSION, HEADER_SLOT, Lane, StopReply, StopRequest, Waiting,
 };
-use bxkit::rpc::{CallError, Client};
+use bxkit::rpc::{Break, CallError, Client};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 /// How long inferproxy may take to say what a stop became, past its own bound of two seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One request to a model.
-#[derive(Debug)]
+/// One request to a model. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct ModelRequest<'a> {
     /// The backend.
     pub backend: &'a BackendName,
@@ -61,8 +61,12 @@ pub enum InferenceError {
     Refused(Problem),
     /// The answer went on past its bounds, or ended without an end.
     Answer(AnswerError),
+    /// inferproxy was not there: nothing of the call was made.
+    Unreachable(CallError),
     /// inferproxy went away in the middle: what the call used will never be known.
     Lost(CallError),
+    /// inferproxy lives and gave no proper answer: what the call used will never be known.
+    Broken(CallError),
 }
 
 impl InferenceError {
@@ -78,7 +82,21 @@ impl InferenceError {
                 Problem::new(Code::BackendGarbled, "The model's answer is out of bounds")
                     .detail(error.to_string())
             }
-            Self::Lost(error) => error.problem(),
+            Self::Unreachable(error) | Self::Lost(error) | Self::Broken(error) => error.problem(),
+        }
+    }
+}
+
+impl From<CallError> for InferenceError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(problem) => Self::Refused(problem),
+            CallError::Unreachable { .. } => Self::Unreachable(error),
+            CallError::Broken {
+                why: Break::CutOff(_),
+                ..
+            } => Self::Lost(error),
+            CallError::Broken { .. } => Self::Broken(error),
         }
     }
 }
@@ -112,19 +130,19 @@ impl Inference {
         listener: &mut impl Listener,
     ) -> Result<(ModelAnswer, Receipt), InferenceError> {
         let headers = headers(&request).map_err(InferenceError::Refused)?;
-        let mut stream = match self
+        let mut stream = self
             .client
             .stream_raw("/v1/chat", request.body, headers)
-            .await
-        {
-            Ok(stream) => stream,
-            Err(CallError::Refused(problem)) => return Err(InferenceError::Refused(problem)),
-            Err(error) => return Err(InferenceError::Lost(error)),
-        };
+            .await?;
         let mut builder = AnswerBuilder::default();
         let mut receipt = None;
         while let Some(event) = stream.next().await {
-            let event = event.map_err(InferenceError::Lost)?;
+            let event = match event {
+                Ok(event) => event,
+                // The receipt is the last that comes: the answer is whole.
+                Err(_) if receipt.is_some() => break,
+                Err(error) => return Err(error.into()),
+            };
             match event.event.as_str() {
                 EVENT_WAITING => {
                     let waiting = read(&event.data)?;

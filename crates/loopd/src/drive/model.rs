@@ -1,17 +1,23 @@
 //! Makes a turn's model calls: the slot, the stream, the stop.
 
-use super::inference::{InferenceError, Listener, ModelRequest, Piece};
+use super::inference::{Inference, InferenceError, Listener, ModelRequest, Piece};
 use super::opening::internal;
 use super::perform::Performance;
 use super::sink::EventSink;
 use crate::prompt::AnswerStream;
 use crate::slots::{Ask, Permit};
 use crate::turn::{Input, ModelCall, Spent};
+use bxcore::chat::ModelAnswer;
 use bxcore::code::Code;
 use bxcore::id::ModelCallId;
 use bxcore::problem::Problem;
+use bxcore::usage::Receipt;
 use bxcore::wire::inferproxy::{Lane, StopReply, Waiting};
 use bxcore::wire::loopd::{Priority, TurnEvent, WaitReason};
+use std::time::Duration;
+
+/// How long inferproxy may take to come back.
+const INFERENCE_RETURN: Duration = Duration::from_secs(30);
 
 impl Performance<'_> {
     /// Waits for a slot and makes the call; none if a stop came first, whose command follows.
@@ -57,7 +63,7 @@ impl Performance<'_> {
             sink: &mut *self.sink,
         };
         bxkit::fault::point("loopd.before-model-call");
-        let made = self.engine.inference.call(request, &mut viewer).await;
+        let made = call_once_there(&self.engine.inference, request, &mut viewer).await;
         bxkit::fault::point("loopd.after-answer");
         self.engine.live.set_draining(&session, false);
         match made {
@@ -65,10 +71,23 @@ impl Performance<'_> {
                 receipt.taken_over = permit.taken_over();
                 Input::Answered { answer, receipt }
             }
-            Err(error) => Input::CallFailed {
-                problem: error.problem(),
-                spent: spent(&error),
-            },
+            Err(error) => self.failed(&error).await,
+        }
+    }
+
+    /// How a failed call goes on. A lost one can be made again once inferproxy is back.
+    async fn failed(&self, error: &InferenceError) -> Input {
+        let problem = error.problem();
+        let inference = &self.engine.inference;
+        if matches!(error, InferenceError::Lost(_))
+            && inference.wait_ready(INFERENCE_RETURN).await.is_ok()
+        {
+            tracing::warn!(session = %self.turn.session(), %problem, "a model call was lost");
+            return Input::CallLost { problem };
+        }
+        Input::CallFailed {
+            problem,
+            spent: spent(error),
         }
     }
 
@@ -127,6 +146,22 @@ impl Performance<'_> {
     }
 }
 
+/// Makes a call; where inferproxy is not there, waits for it and tries once more. Nothing of the
+/// first try was made, so that it is the same call.
+async fn call_once_there(
+    inference: &Inference,
+    request: ModelRequest<'_>,
+    listener: &mut impl Listener,
+) -> Result<(ModelAnswer, Receipt), InferenceError> {
+    let made = inference.call(request.clone(), listener).await;
+    if matches!(made, Err(InferenceError::Unreachable(_)))
+        && inference.wait_ready(INFERENCE_RETURN).await.is_ok()
+    {
+        return inference.call(request, listener).await;
+    }
+    made
+}
+
 /// Shows an answer to whoever listens to the turn, as it arrives.
 struct Viewer<'a> {
     shown: AnswerStream,
@@ -177,6 +212,9 @@ fn spent(error: &InferenceError) -> Spent {
             | Code::ContextFull => Spent::Nothing,
             _ => Spent::Unknown,
         },
-        InferenceError::Answer(_) | InferenceError::Lost(_) => Spent::Unknown,
+        InferenceError::Unreachable(_) => Spent::Nothing,
+        InferenceError::Answer(_) | InferenceError::Lost(_) | InferenceError::Broken(_) => {
+            Spent::Unknown
+        }
     }
 }

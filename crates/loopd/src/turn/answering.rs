@@ -12,11 +12,13 @@ use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
 use bxcore::transcript::{Assistant, Entry, NumberedCall};
 use bxcore::usage::{Receipt, Spend, Usage, UsageSource};
-use bxcore::wire::loopd::TurnEvent;
+use bxcore::wire::loopd::{TurnEvent, WaitReason};
 use std::collections::VecDeque;
 
 /// How near to the context's end an answer that was cut off counts as cut by it, in tokens.
 const CONTEXT_SLACK_TOKENS: u64 = 8;
+/// How often in a row a lost model call is made again. What makes it die may well be the call.
+const MAX_LOST_IN_A_ROW: u32 = 1;
 
 impl Turn {
     /// The model answered.
@@ -32,6 +34,7 @@ impl Turn {
             return vec![self.end_settled(Vec::new(), Ending::stopped(), settle)];
         }
         self.answers += 1;
+        self.lost_in_a_row = 0;
         let reply = prompt::read_reply(self.conversation.mode(), answer);
         let calls = self.numbered(&reply);
         let ending = calls
@@ -163,6 +166,26 @@ impl Turn {
         commit.settle = settle;
         commands.push(Command::Commit(commit));
         commands
+    }
+
+    /// Whoever made the model call died before the answer was whole: it is charged as lost, as a
+    /// call is that loopd's own death lost, and made once more under a number of its own.
+    pub(super) fn call_lost(&mut self, reserve: Reserve, problem: Problem) -> Vec<Command> {
+        if self.stopping || self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
+            return self.call_failed(reserve, problem, Spent::Unknown);
+        }
+        self.lost_in_a_row += 1;
+        let settle = self.settle_whole(reserve);
+        let again = Commit {
+            settle: Some(settle),
+            ..self.call_model(Vec::new())
+        };
+        let reason = WaitReason::Again;
+        vec![
+            Command::Announce(TurnEvent::Retract),
+            Command::Announce(TurnEvent::Waiting { reason }),
+            Command::Commit(again),
+        ]
     }
 
     fn settle(&mut self, reserve: Reserve, receipt: &Receipt) -> Settle {

@@ -13,7 +13,7 @@ use bxcore::wire::loopd::{TurnEvent, TurnReport};
 pub enum Command {
     /// Store this in one transaction, then say `Committed` or `CommitFailed`.
     Commit(Commit),
-    /// Make this model call, then say `Answered` or `CallFailed`. The body comes from `Turn::body`.
+    /// Make this model call, then say `Answered`, `CallFailed` or `CallLost`. The body comes from `Turn::body`.
     CallModel(ModelCall),
     /// End the model call under way. Its end is awaited all the same.
     StopModel {

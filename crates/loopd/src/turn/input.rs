@@ -33,6 +33,14 @@ pub enum Input {
         /// What it used.
         spent: Spent,
     },
+    /// What made the model call died before the answer was whole; what it used will never be known.
+    ///
+    /// Not for a refusal or a failure of the model server: only a call that nobody answered for may
+    /// be made again.
+    CallLost {
+        /// What is known of it.
+        problem: Problem,
+    },
     /// The tool call ended, whichever way.
     ToolEnded {
         /// Which.
@@ -52,6 +60,7 @@ impl Input {
             Self::CommitFailed { .. } => "commit failed",
             Self::Answered { .. } => "answered",
             Self::CallFailed { .. } => "call failed",
+            Self::CallLost { .. } => "call lost",
             Self::ToolEnded { .. } => "tool ended",
             Self::Stop => "stop",
         }

@@ -49,6 +49,8 @@ pub struct Turn {
     pub(super) next_model_call: ModelCallId,
     /// Answers so far, each of which counts as an iteration.
     pub(super) answers: u32,
+    /// Model calls in a row that were lost.
+    pub(super) lost_in_a_row: u32,
     pub(super) usage: Usage,
     pub(super) cost: MicroUsd,
     pub(super) calls: Vec<CallReport>,
@@ -132,6 +134,7 @@ impl Turn {
             label: context.label.join(conversation.label()),
             next_model_call: context.next_model_call.max(conversation.next_model_call()),
             answers: 0,
+            lost_in_a_row: 0,
             usage: context.lost.usage,
             cost: context.lost.cost,
             calls: Vec::new(),
@@ -189,6 +192,9 @@ impl Turn {
             }
             (State::Calling { reserve, .. }, Input::CallFailed { problem, spent }) => {
                 Ok(self.call_failed(reserve, problem, spent))
+            }
+            (State::Calling { reserve, .. }, Input::CallLost { problem }) => {
+                Ok(self.call_lost(reserve, problem))
             }
             (State::Running(running), Input::ToolEnded { call, result })
                 if running.current == call =>

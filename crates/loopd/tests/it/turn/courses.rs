@@ -7,7 +7,7 @@ use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::transcript::{CallOutcome, Entry, Rung, ToolMode, TurnOutcome};
 use bxcore::wire::brokerd::CallResult;
-use bxcore::wire::loopd::{TurnEvent, TurnReport};
+use bxcore::wire::loopd::{TurnEvent, TurnReport, WaitReason};
 use loopd::config::Sampling;
 use loopd::prompt::{Conversation, Stage};
 use loopd::turn::{Command, Input, MIN_REPLY_TOKENS, ModelCall, RunTool, Spent, Turn, unfinished};
@@ -364,6 +364,81 @@ fn each_way_to_end_has_its_outcome_and_code() {
                 .any(|event| matches!(event, TurnEvent::Retract))
         );
     }
+}
+
+#[test]
+fn a_lost_call_is_charged_and_made_again_once() {
+    let lost = Input::CallLost {
+        problem: Problem::new(Code::RoleUnreachable, "It went away"),
+    };
+    // Which of the calls are lost, and how the turn then ends.
+    for (losses, outcome, model_calls) in [
+        (vec![0], TurnOutcome::Completed, 3),
+        (vec![1], TurnOutcome::Completed, 3),
+        // One after the other, with an answer in between: each is made again.
+        (vec![0, 2], TurnOutcome::Completed, 4),
+        (vec![0, 1], TurnOutcome::Failed, 2),
+        (vec![1, 2], TurnOutcome::Failed, 3),
+    ] {
+        let mut course = Course::new(ToolMode::Native, 1_000_000);
+        let begun = course.begin("What time is it?");
+        let clock = world::reply(ToolMode::Native, "", Some(("clock", "{}")));
+        let mut answers = vec![world::reply(ToolMode::Native, "Noon.", None), clock];
+        let mut asked = 0;
+        let report = course.run(
+            begun,
+            &mut |_| {
+                asked += 1;
+                if losses.contains(&(asked - 1)) {
+                    return lost.clone();
+                }
+                answered(answers.pop().unwrap())
+            },
+            &mut |_| ok("noon"),
+        );
+        assert_eq!(report.outcome, outcome, "{losses:?}");
+        assert_eq!(report.usage.model_calls, model_calls, "{losses:?}");
+        assert_eq!(course.store.spent.tokens, report.usage.tokens());
+        assert_eq!(course.bodies[losses[0]], course.bodies[losses[0] + 1]);
+        let numbers: Vec<u64> = course.calls.iter().map(|call| call.model_call.0).collect();
+        assert_eq!(numbers, (1..=model_calls).collect::<Vec<_>>());
+        let told = course.events.windows(2).filter(|events| {
+            let again = TurnEvent::Waiting {
+                reason: WaitReason::Again,
+            };
+            events[0] == TurnEvent::Retract && events[1] == again
+        });
+        let made_again = losses.len() - usize::from(outcome == TurnOutcome::Failed);
+        assert_eq!(told.count(), made_again, "{losses:?}");
+    }
+}
+
+#[test]
+fn a_lost_call_is_not_made_again_for_a_turn_that_stops_or_can_not_pay() {
+    let lost = Input::CallLost {
+        problem: Problem::new(Code::RoleUnreachable, "It went away"),
+    };
+    let mut course = Course::new(ToolMode::Native, 1_000_000);
+    let (mut turn, commands) = course.begin("Hello");
+    let Command::Commit(commit) = &commands[1] else {
+        panic!()
+    };
+    let reserved = course.store.commit(commit);
+    turn.on(Input::Committed { reserved }).unwrap();
+    turn.on(Input::Stop).unwrap();
+    let commands = turn.on(lost.clone()).unwrap();
+    let report = course.run((turn, commands), &mut |_| panic!(), &mut |_| panic!());
+    assert_eq!(report.outcome, TurnOutcome::Stopped);
+    assert_eq!(report.usage.model_calls, 1);
+
+    // Room for one call: the lost one has used it.
+    let held = course.store.spent.tokens;
+    let mut course = Course::new(ToolMode::Native, held);
+    let begun = course.begin("Hello");
+    let report = course.run(begun, &mut |_| lost.clone(), &mut |_| panic!());
+    assert_eq!(report.outcome, TurnOutcome::Halted);
+    assert_eq!(report.problem.unwrap().code, Code::BudgetExhausted);
+    assert_eq!(course.store.spent.tokens, held);
 }
 
 #[test]

@@ -180,8 +180,7 @@ impl History {
                 let (answer, completion_tokens) = template::written(answer, call.max_tokens);
                 let receipt = world::receipt(prompt_tokens, completion_tokens);
                 if self.trouble(12) {
-                    let (problem, spent) = world::any_failure(&mut self.tape, receipt);
-                    return Some(Some(Input::CallFailed { problem, spent }));
+                    return Some(Some(world::any_failure(&mut self.tape, receipt)));
                 }
                 Some(Some(Input::Answered { answer, receipt }))
             }

@@ -92,6 +92,7 @@ fn input(name: &str) -> Input {
             problem,
             spent: Spent::Unknown,
         },
+        "loss" => Input::CallLost { problem },
         "result" => Input::ToolEnded {
             call: CallId(1),
             result,
@@ -144,7 +145,7 @@ const STATES: [&str; 6] = [
     "committing the end",
     "ended",
 ];
-const INPUTS: [&str; 11] = [
+const INPUTS: [&str; 12] = [
     "stored",
     "stored, reserved",
     "stored, refused",
@@ -153,6 +154,7 @@ const INPUTS: [&str; 11] = [
     "call",
     "nothing",
     "failure",
+    "loss",
     "result",
     "result of another",
     "stop",
@@ -182,6 +184,7 @@ fn each_state_takes_what_it_should() {
         call -> committing: commit
         nothing -> committing: commit the end
         failure -> committing: say, commit the end
+        loss -> committing: say, say, commit
         stop -> calling: stop the call
     committing calls
         stored -> running: say, run

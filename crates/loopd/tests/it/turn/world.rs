@@ -15,7 +15,9 @@ use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendOrigin, BackendS
 use loopd::config::Sampling;
 use loopd::prompt::{Conversation, KeptReasoning, Stage};
 use loopd::tools::{Catalog, OwnEnv, Target, run};
-use loopd::turn::{Axis, Commit, Limits, Lost, Opening, Refusal, RunTool, Spent, TurnContext};
+use loopd::turn::{
+    Axis, Commit, Input, Limits, Lost, Opening, Refusal, RunTool, Spent, TurnContext,
+};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,6 +175,9 @@ impl Store {
                 held.tokens
             );
             self.spent = self.spent.plus(settle.actual);
+            if settle.source == UsageSource::Lost {
+                self.lost.usage = self.lost.usage.plus(settle.usage);
+            }
         }
         if let Some(call) = commit.release {
             self.open
@@ -303,8 +308,8 @@ pub fn any_answer(tape: &mut Tape, mode: ToolMode, stage: Stage) -> ModelAnswer 
     }
 }
 
-/// How a model call fails.
-pub fn any_failure(tape: &mut Tape, used: Receipt) -> (Problem, Spent) {
+/// How a model call fails, or is lost.
+pub fn any_failure(tape: &mut Tape, used: Receipt) -> Input {
     let code = [
         Code::BackendCutOff,
         Code::ContextFull,
@@ -312,12 +317,13 @@ pub fn any_failure(tape: &mut Tape, used: Receipt) -> (Problem, Spent) {
         Code::BackendStalled,
     ];
     let problem = Problem::new(code[usize::from(tape.below(4))], "It failed");
-    let spent = match tape.below(3) {
+    let spent = match tape.below(4) {
         0 => Spent::Nothing,
         1 => Spent::Measured(used),
-        _ => Spent::Unknown,
+        2 => Spent::Unknown,
+        _ => return Input::CallLost { problem },
     };
-    (problem, spent)
+    Input::CallFailed { problem, spent }
 }
 
 /// What a tool gives: anything; loopd's own for real.
