@@ -10,6 +10,7 @@
     reason = "a test support crate reports by panicking"
 )]
 
+pub mod audit;
 pub mod contract;
 pub mod fault;
 pub mod home;

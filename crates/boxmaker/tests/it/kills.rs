@@ -3,14 +3,13 @@
 //! Whatever is killed whenever: the turn ends, no stored answer is asked for again, a call that was
 //! lost is charged as lost, and the budget is the sum of the ledger.
 
-use bxcore::id::{SessionId, TurnId};
-use bxcore::transcript::{Entry, parse_line};
-use bxcore::usage::{Spend, UsageSource};
+use crate::support::{begin, door, money, verify_audit};
+use bxcore::transcript::{Entry, TurnOutcome, parse_line};
+use bxcore::usage::UsageSource;
+use bxcore::wire::loopd::{TurnEvent, WaitReason};
 use bxtest::fault::FaultPoint;
 use bxtest::home::TestHome;
-use bxtest::llama::{LlamaServer, Reply, Request};
-use loopd::budget::AccountKey;
-use loopd::store::{Store, StoreOptions};
+use bxtest::llama::{Gate, LlamaServer, Reply, Request};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -87,7 +86,6 @@ fn survives(point: &FaultPoint) -> bool {
     home.cmd("boxmaker")
         .args(["ask", "what is here?", "--session", SESSION])
         .run();
-    let session = SessionId::new(SESSION).unwrap();
     if !ends(&home) {
         // Killed before anything of the turn was stored: it never was.
         assert!(
@@ -100,11 +98,8 @@ fn survives(point: &FaultPoint) -> bool {
         assert!(ends(&home), "{point}: the turn did not end");
     }
     assert_eq!(up.terminate().code(), Some(0), "{point}");
-    check_money(&home, &session, &server, point);
-    home.cmd("boxmaker")
-        .args(["audit", "verify"])
-        .run()
-        .success();
+    check_money(&home, &server, point);
+    verify_audit(&home);
     let fired = std::fs::read_to_string(home.path().join("faults.fired"));
     fired.is_ok_and(|text| !text.is_empty())
 }
@@ -126,7 +121,7 @@ fn ends(home: &TestHome) -> bool {
     }
 }
 
-fn check_money(home: &TestHome, session: &SessionId, server: &LlamaServer, point: &FaultPoint) {
+fn check_money(home: &TestHome, server: &LlamaServer, point: &FaultPoint) {
     let text = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
     let entries: Vec<_> = text
         .lines()
@@ -141,33 +136,17 @@ fn check_money(home: &TestHome, session: &SessionId, server: &LlamaServer, point
         .filter(|entry| matches!(entry, Entry::Tool(_)))
         .count();
     assert!(tools <= 1, "{point}: a tool call has two results");
+    let outcomes: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::TurnEnd(end) => Some((end.outcome, end.code)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(outcomes, [(TurnOutcome::Completed, None)], "{point}");
 
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (ledger, account) = runtime.block_on(async {
-        let (store, recovery) = Store::open(StoreOptions::in_folder(&home.state_dir())).unwrap();
-        assert!(recovery.unfinished.is_empty(), "{point}: {recovery:?}");
-        let ledger = store.ledger(session).await.unwrap();
-        let key = AccountKey::turn(session, TurnId::FIRST);
-        let account = store.account(&key).await.unwrap().unwrap().account;
-        store.close().await;
-        (ledger, account)
-    });
-    let sum = ledger
-        .iter()
-        .fold(Spend::default(), |sum, row| sum.plus(row.charged));
-    assert_eq!(
-        account.spent, sum,
-        "{point}: the budget is not the sum of the ledger"
-    );
-    assert_eq!(
-        account.reserved,
-        Spend::default(),
-        "{point}: something is still held"
-    );
-    let lost = ledger
-        .iter()
-        .filter(|row| row.source == UsageSource::Lost)
-        .count();
+    let money = money(home, SESSION);
+    let (ledger, lost) = (&money.ledger, money.lost());
     assert_eq!(
         ledger.len(),
         answers + lost,
@@ -180,4 +159,62 @@ fn check_money(home: &TestHome, session: &SessionId, server: &LlamaServer, point
         ledger.len()
     );
     assert!(lost <= 1, "{point}: {lost} calls were lost by one death");
+}
+
+#[test]
+fn an_answer_that_inferproxy_dies_in_starts_again_once() {
+    let gate = Gate::new();
+    let broken = || {
+        let words = Reply::text("one two three").chunk_bytes(4);
+        words.pause_after_chunks(2, &gate)
+    };
+    let server = LlamaServer::builder()
+        .replies([broken(), Reply::text("All of it."), broken(), broken()])
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let again = TurnEvent::Waiting {
+        reason: WaitReason::Again,
+    };
+    let shown = |event: &TurnEvent| matches!(event, TurnEvent::Delta { .. });
+    runtime.block_on(async {
+        let mut turn = begin(&door(&home), SESSION, "count").await;
+        while !shown(&turn.next().await.unwrap()) {}
+        home.kill_role("inferproxy");
+        let (events, report) = turn.rest().await;
+        let retracted = events.iter().position(|event| *event == TurnEvent::Retract);
+        let retracted = retracted.expect("what was shown is void");
+        assert_eq!(events[retracted + 1], again);
+        let said: String = events[retracted..]
+            .iter()
+            .filter_map(|event| match event {
+                TurnEvent::Delta { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(said, "All of it.");
+        assert_eq!(report.outcome, TurnOutcome::Completed, "{report:?}");
+        assert_eq!(report.answer, "All of it.");
+        assert_eq!(report.usage.model_calls, 2);
+
+        // A call that dies twice is not made a third time.
+        let mut turn = begin(&door(&home), "chat-twice", "count").await;
+        while !shown(&turn.next().await.unwrap()) {}
+        home.kill_role("inferproxy");
+        while turn.next().await.unwrap() != again {}
+        while !shown(&turn.next().await.unwrap()) {}
+        home.kill_role("inferproxy");
+        let (events, report) = turn.rest().await;
+        assert!(!events.contains(&again), "{events:?}");
+        assert_eq!(report.outcome, TurnOutcome::Failed);
+        assert_eq!(report.problem.unwrap().code.as_str(), "role-unreachable");
+    });
+    assert_eq!(server.counts().started, 4);
+    assert_eq!(up.terminate().code(), Some(0));
+    let once = money(&home, SESSION);
+    let sources: Vec<_> = once.ledger.iter().map(|row| row.source).collect();
+    assert_eq!(sources, [UsageSource::Lost, UsageSource::Reported]);
+    assert_eq!(money(&home, "chat-twice").lost(), 2);
+    server.assert_clean();
 }

@@ -7,9 +7,15 @@
     reason = "tests stop by panicking, in their helpers too"
 )]
 
+mod authority;
+mod badinput;
+mod badmodel;
+mod budget;
 mod cli;
 mod house;
 mod kills;
+mod slotless;
 mod starter;
 mod supervisor;
+mod support;
 mod templates;

@@ -11,14 +11,11 @@ use bxcore::tool::ToolName;
 use bxcore::wire::brokerd::{CallRequest, CallResult, Register};
 use bxkit::audit_reader::{self, Verified};
 use bxkit::home::Home;
+pub(crate) use bxtest::audit::second_reader;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
-
-/// The name of the folder beside the project that holds the second reader.
-const CHECKER: &str = "check/audit_verify.py";
 
 pub(crate) fn session(id: &str) -> SessionId {
     SessionId::new(id).unwrap()
@@ -200,34 +197,4 @@ impl Started {
             .await
             .unwrap()
     }
-}
-
-/// What the second reader says of a log; none where it is not at hand, as in a user's clone.
-pub(crate) fn second_reader(folder: &Path) -> Option<Result<String, String>> {
-    let script = checker()?;
-    let output = Command::new("python3")
-        .arg(script)
-        .arg(folder)
-        .output()
-        .ok()?;
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    Some(if output.status.success() {
-        Ok(said)
-    } else {
-        Err(said)
-    })
-}
-
-fn checker() -> Option<PathBuf> {
-    let beside_project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("BOXMAKER_SHARED").map_or(beside_project, PathBuf::from);
-    let script = shared.join(CHECKER);
-    if script.exists() {
-        return Some(script);
-    }
-    eprintln!(
-        "{} is not there: only our own reader checks",
-        script.display()
-    );
-    None
 }

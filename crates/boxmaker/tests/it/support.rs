@@ -1,0 +1,151 @@
+//! What tests of the whole house share: a door of their own, the audit log, what loopd stored.
+
+use bxcore::id::{SessionId, TurnId};
+use bxcore::usage::{Spend, UsageSource};
+use bxcore::wire::loopd::{TurnEvent, TurnReport, TurnRequest};
+use bxkit::home::Home;
+use bxkit::keys::Token;
+use bxkit::rpc::{Client, EventStream};
+use bxtest::audit::second_reader;
+use bxtest::home::TestHome;
+use loopd::budget::{Account, AccountKey};
+use loopd::store::{LedgerRow, Store, StoreOptions};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// `boxmaker ask --json`, whatever comes of it.
+pub(crate) fn asked(home: &TestHome, session: &str, text: &str) -> Value {
+    let asked = home
+        .cmd("boxmaker")
+        .args(["ask", "--json", "--session", session, text])
+        .run();
+    asked.json()
+}
+
+/// The file that a session's tools see under this name, with its folder made.
+pub(crate) fn workspace_file(home: &TestHome, session: &str, name: &str) -> PathBuf {
+    let folder = home.state_dir().join("workspaces").join(session);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+/// Checks the audit log with the command, and with the second reader where that is at hand.
+pub(crate) fn verify_audit(home: &TestHome) {
+    let verified = home
+        .cmd("boxmaker")
+        .args(["audit", "verify", "--json"])
+        .run()
+        .success()
+        .json();
+    if let Some(said) = second_reader(&home.state_dir().join("audit")) {
+        let expect = format!(
+            "{} records, seq {}, head {}",
+            verified["records"],
+            verified["seq"],
+            verified["head"].as_str().unwrap()
+        );
+        assert_eq!(said, Ok(expect));
+    }
+}
+
+/// The records of the audit log, in order.
+pub(crate) fn audit_records(home: &TestHome) -> Vec<Value> {
+    let segments = bxkit::audit_reader::segments(&home.state_dir().join("audit")).unwrap();
+    let text: String = segments
+        .iter()
+        .map(|segment| std::fs::read_to_string(segment).unwrap())
+        .collect();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// A client of loopd with the owner's token, as the command line has one.
+pub(crate) fn door(home: &TestHome) -> Client {
+    let house = Home::at(home.path());
+    let token = std::fs::read_to_string(house.owner_token_file()).unwrap();
+    let token = Token::parse(token.trim()).unwrap();
+    Client::new(home.socket("loopd"), &token)
+}
+
+/// Begins a turn over loopd's socket.
+pub(crate) async fn begin(door: &Client, session: &str, text: &str) -> Events {
+    let request = TurnRequest {
+        session: Some(SessionId::new(session).unwrap()),
+        text: text.to_owned(),
+        class: None,
+        backend: None,
+        no_wait: true,
+    };
+    Events(door.stream("/v1/turns", &request).await.unwrap())
+}
+
+/// The events of a turn under way.
+pub(crate) struct Events(EventStream);
+
+impl Events {
+    /// The next event; none at the end.
+    pub(crate) async fn next(&mut self) -> Option<TurnEvent> {
+        let event = self.0.next().await?.unwrap();
+        Some(serde_json::from_str(&event.data).unwrap())
+    }
+
+    /// Reads on to the end: the events, and the report in the last of them.
+    pub(crate) async fn rest(mut self) -> (Vec<TurnEvent>, TurnReport) {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            if let TurnEvent::End { report } = event {
+                return (events, *report);
+            }
+            events.push(event);
+        }
+        panic!("no end after {events:?}");
+    }
+}
+
+/// What is on record of one turn's money. The house must be down.
+pub(crate) struct Money {
+    pub(crate) ledger: Vec<LedgerRow>,
+    pub(crate) account: Account,
+}
+
+impl Money {
+    /// How many calls were charged without their end having been seen.
+    pub(crate) fn lost(&self) -> usize {
+        let lost = |row: &&LedgerRow| row.source == UsageSource::Lost;
+        self.ledger.iter().filter(lost).count()
+    }
+}
+
+/// Reads a session's ledger and the account of its first turn, which must agree.
+pub(crate) fn money(home: &TestHome, session: &str) -> Money {
+    let session = SessionId::new(session).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let money = runtime.block_on(async {
+        let (store, recovery) = Store::open(StoreOptions::in_folder(&home.state_dir())).unwrap();
+        assert!(recovery.unfinished.is_empty(), "{recovery:?}");
+        let ledger = store.ledger(&session).await.unwrap();
+        let key = AccountKey::turn(&session, TurnId::FIRST);
+        let account = store.account(&key).await.unwrap().unwrap().account;
+        store.close().await;
+        Money { ledger, account }
+    });
+    assert_eq!(
+        money.account.spent,
+        sum(&money.ledger),
+        "the budget is not the sum of the ledger"
+    );
+    assert_eq!(
+        money.account.reserved,
+        Spend::default(),
+        "something is still held"
+    );
+    money
+}
+
+/// What rows of the ledger charge, all together.
+pub(crate) fn sum(ledger: &[LedgerRow]) -> Spend {
+    ledger
+        .iter()
+        .fold(Spend::default(), |sum, row| sum.plus(row.charged))
+}
