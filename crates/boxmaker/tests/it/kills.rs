@@ -18,7 +18,7 @@ const SESSION: &str = "chat-k";
 const RECOVERY: Duration = Duration::from_mins(1);
 
 /// Points that an ordinary turn with one tool call at brokerd passes, with how often at least.
-const POINTS: [(&str, usize); 13] = [
+const POINTS: [(&str, usize); 15] = [
     ("loopd.before-commit", 4),
     ("loopd.after-commit", 4),
     ("loopd.after-append", 4),
@@ -29,9 +29,11 @@ const POINTS: [(&str, usize); 13] = [
     ("brokerd.before-intent", 1),
     ("brokerd.after-intent", 1),
     ("brokerd.after-run", 1),
+    ("brokerd.after-outcome", 1),
     ("brokerd.after-label", 1),
     ("inferproxy.before-send", 2),
     ("inferproxy.mid-stream", 2),
+    ("inferproxy.before-receipt", 2),
 ];
 
 #[test]
@@ -159,6 +161,37 @@ fn check_money(home: &TestHome, server: &LlamaServer, point: &FaultPoint) {
         ledger.len()
     );
     assert!(lost <= 1, "{point}: {lost} calls were lost by one death");
+}
+
+#[test]
+fn a_backend_can_be_added_in_the_middle_of_an_answer() {
+    let gate = Gate::new();
+    let words = Reply::text("one two three").chunk_bytes(4);
+    let server = LlamaServer::builder()
+        .replies([
+            words.pause_after_chunks(2, &gate),
+            Reply::text("All of it."),
+        ])
+        .start_blocking();
+    let other = LlamaServer::builder().start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    let ask = home
+        .cmd("boxmaker")
+        .args(["ask", "--json", "--session", SESSION, "count"])
+        .spawn();
+    gate.arrived_blocking(1);
+    home.cmd("boxmaker")
+        .args(["backend", "add", "other", &other.url()])
+        .run()
+        .success();
+    assert_eq!(ask.wait().code(), Some(0), "{}", ask.stderr());
+    let report: serde_json::Value = serde_json::from_str(&ask.stdout()).unwrap();
+    assert_eq!(report["answer"], "All of it.");
+    assert_eq!(report["usage"]["model_calls"], 2);
+    assert_eq!(up.terminate().code(), Some(0));
+    assert_eq!(money(&home, SESSION).lost(), 1);
+    server.assert_clean();
 }
 
 #[test]

@@ -115,6 +115,27 @@ fn a_killed_role_is_started_again() {
 }
 
 #[test]
+fn a_question_in_the_moment_of_a_restart_is_answered() {
+    let server = LlamaServer::builder()
+        .respond(|_| Reply::text("Here."))
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    for name in ["inferproxy", "brokerd"] {
+        let killed = home.kill_role(name);
+        let ask = home
+            .cmd("boxmaker")
+            .args(["ask", "anybody there?", "--json"])
+            .run()
+            .success();
+        assert_eq!(ask.json()["answer"], "Here.", "{name}");
+        assert_ne!(home.role_pid(name), Some(killed), "{name}");
+    }
+    assert_eq!(up.terminate().code(), Some(0));
+    server.assert_clean();
+}
+
+#[test]
 fn a_broken_configuration_stops_up_with_its_place() {
     let home = TestHome::new();
     home.write_config("loopd.toml", "\ntool_iteration = 3\n");

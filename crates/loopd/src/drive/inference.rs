@@ -63,8 +63,8 @@ pub enum InferenceError {
     Answer(AnswerError),
     /// inferproxy was not there: nothing of the call was made.
     Unreachable(CallError),
-    /// inferproxy went away in the middle: what the call used will never be known.
-    Lost(CallError),
+    /// inferproxy died, or left, in the middle: what the call used will never be known.
+    Lost(Problem),
     /// inferproxy lives and gave no proper answer: what the call used will never be known.
     Broken(CallError),
 }
@@ -73,7 +73,7 @@ impl InferenceError {
     /// The failure as a person meets it.
     pub fn problem(&self) -> Problem {
         match self {
-            Self::Refused(problem) => problem.clone(),
+            Self::Refused(problem) | Self::Lost(problem) => problem.clone(),
             Self::Answer(error @ AnswerError::CutOff) => {
                 Problem::new(Code::BackendCutOff, "The model's answer broke off")
                     .detail(error.to_string())
@@ -82,7 +82,7 @@ impl InferenceError {
                 Problem::new(Code::BackendGarbled, "The model's answer is out of bounds")
                     .detail(error.to_string())
             }
-            Self::Unreachable(error) | Self::Lost(error) | Self::Broken(error) => error.problem(),
+            Self::Unreachable(error) | Self::Broken(error) => error.problem(),
         }
     }
 }
@@ -95,9 +95,18 @@ impl From<CallError> for InferenceError {
             CallError::Broken {
                 why: Break::CutOff(_),
                 ..
-            } => Self::Lost(error),
+            } => Self::Lost(error.problem()),
             CallError::Broken { .. } => Self::Broken(error),
         }
+    }
+}
+
+/// What a problem in the stream means. A call that is stopped here is dropped and hears nothing
+/// more: one that hears of a stop was stopped because inferproxy is leaving.
+fn told(problem: Problem) -> InferenceError {
+    match problem.code {
+        Code::Stopped => InferenceError::Lost(problem),
+        _ => InferenceError::Refused(problem),
     }
 }
 
@@ -149,7 +158,7 @@ impl Inference {
                     listener.hear(Piece::Waiting(waiting)).await;
                 }
                 EVENT_RECEIPT => receipt = Some(read::<Receipt>(&event.data)?),
-                EVENT_PROBLEM => return Err(InferenceError::Refused(read(&event.data)?)),
+                EVENT_PROBLEM => return Err(told(read(&event.data)?)),
                 _ if event.data == "[DONE]" => {}
                 _ => take_chunk(read(&event.data)?, &mut builder, listener).await?,
             }

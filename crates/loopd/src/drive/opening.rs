@@ -24,6 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// How long roles that went away may take to come back before a turn gives up.
+const ROLES_RETURN: Duration = Duration::from_secs(10);
 /// How long a server may load its model before a turn gives up.
 const LOADING_WAIT: Duration = Duration::from_mins(30);
 /// How often to look whether it is done.
@@ -64,7 +66,14 @@ impl Engine {
             return Err(reserved(&session));
         }
         let label = Label::new(request.class.unwrap_or(Class::Private), false);
-        let ground = self.ground(&session, &past, &request, label, sink).await?;
+        let ground = match self.ground(&session, &past, &request, label, sink).await {
+            Err(problem) if problem.code == Code::RoleUnreachable => {
+                // Somebody died and is being started again. All of this can be asked twice.
+                self.roles_return(problem).await?;
+                self.ground(&session, &past, &request, label, sink).await?
+            }
+            ground => ground?,
+        };
         let opening = self.opening(&session, &past, &ground.backend, &request.text, label);
         let context = self.context(&session, &past, &ground, Lost::default());
         let begun = Turn::begin(context, past.conversation, opening);
@@ -72,6 +81,15 @@ impl Engine {
         self.carry_out(turn, first, &ground.backend, &hold, sink)
             .await;
         Ok(())
+    }
+
+    /// Waits for the other roles; gives the problem back where they don't return.
+    async fn roles_return(&self, problem: Problem) -> Result<(), Problem> {
+        let there = tokio::try_join!(
+            self.inference.wait_ready(ROLES_RETURN),
+            self.broker.wait_ready(ROLES_RETURN),
+        );
+        there.map(drop).map_err(|_| problem)
     }
 
     async fn hold(
