@@ -1,7 +1,7 @@
 //! What somebody or something damaged, filled up or left out: a clear error with a code, and nothing
 //! that was stored is lost.
 
-use crate::support::asked;
+use crate::support::{asked, verify_audit};
 use bxcore::transcript::parse_line;
 use bxtest::fault::SmallDisk;
 use bxtest::home::{Child, TestHome};
@@ -137,6 +137,61 @@ fn a_home_on_a_full_disk_fails_with_a_code_and_goes_on_when_there_is_space() {
         assert_eq!(role["restarts"], 0, "{status}");
     }
     assert_eq!(up.terminate().code(), Some(0));
+    server.assert_clean();
+}
+
+#[test]
+fn an_audit_log_without_space_stops_everything_and_loses_nothing() {
+    let server = LlamaServer::builder()
+        .respond(|request| match request.last_role() {
+            "tool" => Reply::text("There are no files."),
+            _ => Reply::tool_call(
+                "call_tool",
+                // More than the last page of the log's file has room for.
+                json!({"name": "list_dir", "arguments": {"path": "./".repeat(2_000)}}),
+            ),
+        })
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let disk = SmallDisk::new(&home.state_dir().join("audit"), 64);
+    let up: Child<'_> = disk.wrap(home.cmd("boxmaker").arg("up")).spawn();
+    for role in ["inferproxy", "brokerd", "loopd"] {
+        up.until(role, || home.role_pid(role).is_some());
+    }
+    let audit = disk.seen_by(home.role_pid("brokerd").unwrap());
+    let report = asked(&home, SESSION, "what is here?");
+    assert_eq!(report["answer"], "There are no files.", "{report}");
+
+    fill(&audit);
+    // The turn may still hear of it, or be cut off with everything else.
+    home.cmd("boxmaker")
+        .args(["ask", "and now?", "--session", SESSION])
+        .run();
+    assert_eq!(up.wait().code(), Some(78), "{}", up.stderr());
+    assert!(
+        up.stderr().contains("error[audit-unavailable]"),
+        "{}",
+        up.stderr()
+    );
+    assert_eq!(home.processes(), Vec::<u32>::new());
+    if !audit.exists() {
+        // A disk that only the processes of this `up` had has gone with them.
+        return;
+    }
+    let again = home.cmd("boxmaker").arg("up").run().exited(78);
+    let says = "error[audit-unavailable]";
+    assert!(again.stderr.contains(says), "{}", again.stderr);
+    fs::remove_file(audit.join("ballast")).unwrap();
+    let up = home.up();
+    up.until("the second turn has its end", || {
+        let text = fs::read_to_string(home.transcript(SESSION)).unwrap();
+        text.matches(r#""kind":"turn_end""#).count() == 2
+    });
+    let report = asked(&home, SESSION, "and now?");
+    assert_eq!(report["answer"], "There are no files.", "{report}");
+    assert_eq!(report["calls"][0]["outcome"], "ok", "{report}");
+    assert_eq!(up.terminate().code(), Some(0));
+    verify_audit(&home);
     server.assert_clean();
 }
 
