@@ -191,8 +191,7 @@ impl Store {
         }
         let reserve = commit.reserve.as_ref()?;
         assert!(self.open.is_empty(), "two model calls at once");
-        // What was charged may be more than was held, by the error of the tokeniser.
-        let left = self.limit.saturating_sub(self.spent.tokens);
+        let left = self.limit - self.spent.tokens;
         if reserve.amount.tokens > left {
             return Some(Err(Refusal {
                 account: "turn:x:1".to_owned(),
