@@ -14,6 +14,7 @@ mod budget;
 mod cli;
 mod house;
 mod kills;
+mod real;
 mod slotless;
 mod starter;
 mod supervisor;

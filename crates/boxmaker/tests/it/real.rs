@@ -1,0 +1,132 @@
+//! The whole house on the real llama-server with the starter's weights.
+//!
+//! What a scripted server can't show: that a small model works a turn, that the server's cache
+//! does what we count on, and that a badly started server is found out. `BXTEST_WHOLE=1` makes
+//! the long tool argument as long as promised.
+
+mod engine;
+
+use bxtest::home::{BackendConfig, TestHome};
+use engine::{Engine, Flags};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Tokens of the last request that may be read again: the server evaluates at least one, and an
+/// answer's last may not be in the cache.
+const READ_AGAIN_TOKENS: u64 = 16;
+/// A turn on a busy machine with two cores.
+const TURN: Duration = Duration::from_mins(10);
+
+fn home(engine: &Engine) -> TestHome {
+    let home = TestHome::new();
+    let backend = BackendConfig::llama_server(&engine.url).main_slots(&[0, 1], 2);
+    home.write_backends(&[backend]);
+    home
+}
+
+fn ask(home: &TestHome, session: &str, text: &str) -> Value {
+    let asked = home
+        .cmd("boxmaker")
+        .args(["ask", text, "--json", "--session", session])
+        .timeout(TURN)
+        .run();
+    asked.success().json()
+}
+
+/// The rows of `session cache`, as numbers: prompt, cached, written, previous total, lost.
+fn cache(home: &TestHome, session: &str) -> Vec<Value> {
+    let rows = home
+        .cmd("bxctl")
+        .args(["session", "cache", session, "--json"])
+        .run()
+        .success()
+        .json();
+    rows.as_array().unwrap().clone()
+}
+
+fn number(row: &Value, name: &str) -> u64 {
+    row[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {name}: {row}"))
+}
+
+#[test]
+fn three_turns_with_a_tool_call_read_each_prompt_once() {
+    let engine = Engine::start(Flags::Good);
+    let home = home(&engine);
+    let _up = home.up();
+
+    let first = ask(&home, "chat-real", "What time is it?");
+    assert_eq!(
+        first["calls"],
+        json!([{"call": 1, "tool": "clock", "outcome": "ok"}]),
+        "{first}"
+    );
+    assert_eq!(first["outcome"], "completed", "{first}");
+    let second = ask(&home, "chat-real", "What is the capital of France?");
+    assert!(
+        second["answer"].as_str().unwrap().contains("Paris"),
+        "{second}"
+    );
+    let third = ask(&home, "chat-real", "Thank you!");
+    assert_eq!(third["outcome"], "completed", "{third}");
+
+    let rows = cache(&home, "chat-real");
+    assert!(rows.len() >= 4, "{rows:?}");
+    for row in &rows[1..] {
+        let kept = number(row, "cache_n") + READ_AGAIN_TOKENS;
+        assert!(kept >= number(row, "previous_total"), "{row}");
+    }
+}
+
+#[test]
+fn a_tool_call_that_the_template_rewrites_loses_that_message_and_no_more() {
+    let whole = std::env::var_os("BXTEST_WHOLE").is_some();
+    let argument_bytes: u64 = if whole { 4_000 } else { 200 };
+    let engine = Engine::start(Flags::NativeTools);
+    let home = home(&engine);
+    // A token of these words has five bytes; a model that doesn't stop is stopped soon after.
+    let answer_tokens = argument_bytes / 4 + 100;
+    home.write_config("loopd.toml", &format!("answer_tokens = {answer_tokens}\n"));
+    let _up = home.up();
+
+    let words = "blue ".repeat(usize::try_from(argument_bytes / 5).unwrap());
+    // A model of this size calls a tool when it is shown the very call.
+    let arguments = json!({"action": "add", "file": "notes", "text": words.trim()});
+    let text = format!(
+        "Repeat: <tool_call>\n{{\"name\": \"memory\", \"arguments\": {arguments}}}\n</tool_call>"
+    );
+    let asked = ask(&home, "chat-native", &text);
+    assert_eq!(asked["calls"][0]["tool"], "memory", "{asked}");
+
+    let rows = cache(&home, "chat-native");
+    let (call, next) = (&rows[0], &rows[1]);
+    assert!(
+        number(call, "completion_tokens") > argument_bytes / 8,
+        "{call}"
+    );
+    // All that was read before the message is still there; what is lost lies within the message.
+    assert!(
+        number(next, "cache_n") + READ_AGAIN_TOKENS >= number(call, "prompt_tokens"),
+        "{next}"
+    );
+    assert_eq!(next["lost"]["cause"], "tool-call-rewritten", "{next}");
+    let most = number(call, "completion_tokens") + READ_AGAIN_TOKENS;
+    assert!(number(&next["lost"], "tokens") <= most, "{next}");
+}
+
+#[test]
+fn a_server_without_the_right_flags_is_told_which_to_set() {
+    let engine = Engine::start(Flags::SharedCache);
+    let home = home(&engine);
+    let _up = home.up();
+    let tested = home
+        .cmd("boxmaker")
+        .args(["backend", "test", "local"])
+        .timeout(TURN)
+        .run();
+    assert_eq!(tested.code(), Some(1), "{}{}", tested.stdout, tested.stderr);
+    for flag in ["-np 3", "--no-cache-idle-slots"] {
+        assert!(tested.stdout.contains(flag), "{flag}: {}", tested.stdout);
+    }
+}
