@@ -56,7 +56,7 @@ impl AuditError {
             ),
             Self::Fault(fault) if fault.code() == Code::AuditChainBroken => (
                 "The chain of the audit log is broken",
-                "`bxctl audit verify` shows where",
+                "`boxmaker audit verify` shows where",
             ),
             _ => (
                 "The audit log can't be written, so nothing may run",

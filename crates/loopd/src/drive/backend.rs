@@ -53,13 +53,13 @@ fn unknown(name: &BackendName, known: &[BackendInfo]) -> Problem {
         format!("There is no backend `{name}`"),
     )
     .detail(detail)
-    .hint(format!("`bxctl backend add {name} URL` adds one"))
+    .hint(format!("`boxmaker backend add {name} URL` adds one"))
 }
 
 fn none_at_all() -> Problem {
     Problem::new(Code::NoBackend, "There is no model server")
         .detail("none is configured, and none of the usual loopback ports answers")
-        .hint("`bxctl backend add local http://127.0.0.1:8080` points at one; `boxmaker ask` offers the starter engine")
+        .hint("`boxmaker backend add local http://127.0.0.1:8080` points at one; `boxmaker ask` offers the starter engine")
 }
 
 #[cfg(test)]

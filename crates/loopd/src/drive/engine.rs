@@ -182,7 +182,7 @@ impl Engine {
     pub async fn delete(&self, id: &SessionId) -> Result<(), Problem> {
         let hold = self.holds.take(id, false, || {}).await;
         let _hold =
-            hold.map_err(|_| held(id).hint(format!("`bxctl session stop {id}` stops the turn")))?;
+            hold.map_err(|_| held(id).hint(format!("`boxmaker session stop {id}` stops the turn")))?;
         self.live.forget(id);
         self.store.delete(id).await?;
         Ok(self.broker.forget(id).await?)

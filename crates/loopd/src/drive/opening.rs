@@ -297,7 +297,7 @@ fn check_text(text: &str) -> Result<(), Problem> {
 
 fn not_held(session: &SessionId, error: HoldError) -> Problem {
     held(session).detail(error.to_string()).hint(format!(
-        "wait for it, or stop it with `bxctl session stop {session}`"
+        "wait for it, or stop it with `boxmaker session stop {session}`"
     ))
 }
 
