@@ -7,6 +7,6 @@ mod gate;
 mod layout;
 mod permit;
 
-pub use gate::{Ask, Gate, GateError, Grant, MAX_WAITERS, Ticket};
+pub use gate::{Ask, Gate, GateError, MAX_WAITERS, Served, Ticket};
 pub use layout::Layout;
 pub use permit::{Permit, SlotGate};

@@ -1,7 +1,7 @@
-//! The gate as a pure state machine: asks and releases in, grants out. No clock, no waiting.
+//! The gate as a pure state machine: asks and releases in, who is served out. No clock, no waiting.
 //!
-//! Order of service: by priority, first come first served within one. A request that is served is
-//! never pre-empted. A session on the main lane gets the slot it had before where that is free;
+//! The most urgent is served first, and of equals the one that came first. A request that is served
+//! is never pre-empted. A session on the main lane gets the slot it had before where that is free;
 //! else a slot that nobody had; else the least recently used one, whose session yields it.
 
 use super::layout::Layout;
@@ -32,9 +32,9 @@ pub struct Ask {
     pub preferred: Option<u32>,
 }
 
-/// A slot that is given to an ask.
+/// An ask that is served: the slot that it is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grant {
+pub struct Served {
     /// To whom.
     pub ticket: Ticket,
     /// Which slot; none on a backend without slots.
@@ -94,7 +94,7 @@ pub struct Gate {
 
 impl Gate {
     /// Declares what a backend has, or that it changed. Holders keep what they have.
-    pub fn declare(&mut self, name: &BackendName, layout: &Layout) -> Vec<Grant> {
+    pub fn declare(&mut self, name: &BackendName, layout: &Layout) -> Vec<Served> {
         match self.backends.get_mut(name) {
             Some(backend) if backend.layout == *layout => return Vec::new(),
             Some(backend) => backend.layout = layout.clone(),
@@ -111,8 +111,8 @@ impl Gate {
         self.serve(name)
     }
 
-    /// Asks for a slot. The ticket is among the grants at once, or in those of a later release.
-    pub fn ask(&mut self, ask: Ask, now_ms: u64) -> Result<(Ticket, Vec<Grant>), GateError> {
+    /// Asks for a slot. It is among those served at once, or among those of a later release.
+    pub fn ask(&mut self, ask: Ask, now_ms: u64) -> Result<(Ticket, Vec<Served>), GateError> {
         let name = ask.backend.clone();
         let backend = self
             .backends
@@ -144,7 +144,7 @@ impl Gate {
     }
 
     /// Gives a slot back, or leaves the queue.
-    pub fn release(&mut self, name: &BackendName, ticket: Ticket) -> Vec<Grant> {
+    pub fn release(&mut self, name: &BackendName, ticket: Ticket) -> Vec<Served> {
         let Some(backend) = self.backends.get_mut(name) else {
             return Vec::new();
         };
@@ -181,10 +181,10 @@ impl Gate {
         self.backends.values().flat_map(of).collect()
     }
 
-    fn serve(&mut self, name: &BackendName) -> Vec<Grant> {
-        let mut grants = Vec::new();
+    fn serve(&mut self, name: &BackendName) -> Vec<Served> {
+        let mut served = Vec::new();
         let Some(backend) = self.backends.get_mut(name) else {
-            return grants;
+            return served;
         };
         let mut at = 0;
         while at < backend.waiters.len() {
@@ -196,14 +196,14 @@ impl Gate {
             let mut entry = backend.waiters.remove(at);
             entry.slot = slot;
             let taken_over = backend.take(slot, &entry.ask.session, self.uses);
-            grants.push(Grant {
+            served.push(Served {
                 ticket: entry.ticket,
                 slot,
                 taken_over,
             });
             backend.holders.push(entry);
         }
-        grants
+        served
     }
 }
 
@@ -304,10 +304,10 @@ mod tests {
     fn background_is_served_by_priority_then_by_arrival() {
         let mut gate = Gate::default();
         gate.declare(&name(), &slots(&[0], 2));
-        let (first, granted) = gate
+        let (first, served) = gate
             .ask(ask("a", Lane::Background, Priority::ToolSummary), 0)
             .unwrap();
-        assert_eq!(granted[0].slot, Some(2));
+        assert_eq!(served[0].slot, Some(2));
         let order = [
             Priority::ToolSummary,
             Priority::Heartbeat,
@@ -339,9 +339,9 @@ mod tests {
         let mut gate = Gate::default();
         gate.declare(&name(), &slots(&[0, 1], 2));
         let mut turn = |session: &str| {
-            let (ticket, grants) = gate.ask(live(session), 0).unwrap();
+            let (ticket, served) = gate.ask(live(session), 0).unwrap();
             gate.release(&name(), ticket);
-            (grants[0].slot, grants[0].taken_over)
+            (served[0].slot, served[0].taken_over)
         };
         assert_eq!(turn("a"), (Some(0), false));
         assert_eq!(turn("b"), (Some(1), false));
@@ -355,7 +355,7 @@ mod tests {
     fn after_a_restart_the_remembered_slot_is_taken() {
         let mut gate = Gate::default();
         gate.declare(&name(), &slots(&[0, 1], 2));
-        let (_, grants) = gate
+        let (_, served) = gate
             .ask(
                 Ask {
                     preferred: Some(1),
@@ -364,7 +364,7 @@ mod tests {
                 0,
             )
             .unwrap();
-        assert_eq!(grants[0].slot, Some(1));
+        assert_eq!(served[0].slot, Some(1));
     }
 
     #[test]
@@ -372,12 +372,12 @@ mod tests {
         let mut gate = Gate::default();
         gate.declare(&name(), &slots(&[0], 2));
         gate.ask(live("a"), 0).unwrap();
-        let (_, grants) = gate.ask(live("b"), 0).unwrap();
-        assert!(grants.is_empty());
-        let (_, grants) = gate
+        let (_, served) = gate.ask(live("b"), 0).unwrap();
+        assert!(served.is_empty());
+        let (_, served) = gate
             .ask(ask("c", Lane::Background, Priority::Heartbeat), 0)
             .unwrap();
-        assert_eq!(grants[0].slot, Some(2));
+        assert_eq!(served[0].slot, Some(2));
     }
 
     #[test]
@@ -385,10 +385,10 @@ mod tests {
         let mut gate = Gate::default();
         gate.declare(&name(), &slots(&[0], 0));
         let (parent, _) = gate.ask(live("a"), 0).unwrap();
-        let (_, grants) = gate
+        let (_, served) = gate
             .ask(ask("b", Lane::Background, Priority::Live), 0)
             .unwrap();
-        assert!(grants.is_empty());
+        assert!(served.is_empty());
         assert_eq!(gate.release(&name(), parent).len(), 1);
     }
 

@@ -1,6 +1,6 @@
-//! The gate for asynchronous callers: waits for a grant, and gives the slot back when dropped.
+//! The gate for asynchronous callers: waits to be served, and gives the slot back when dropped.
 
-use super::gate::{Ask, Gate, GateError, Grant, Ticket};
+use super::gate::{Ask, Gate, GateError, Served, Ticket};
 use super::layout::Layout;
 use bxcore::id::BackendName;
 use bxcore::wire::loopd::GateRow;
@@ -19,7 +19,7 @@ pub struct SlotGate {
 #[derive(Debug, Default)]
 struct Inner {
     gate: Gate,
-    waiting: HashMap<Ticket, oneshot::Sender<Grant>>,
+    waiting: HashMap<Ticket, oneshot::Sender<Served>>,
 }
 
 impl Default for SlotGate {
@@ -35,8 +35,8 @@ impl SlotGate {
     /// Declares what a backend has, or that it changed.
     pub fn declare(&self, name: &BackendName, layout: &Layout) {
         self.with(|inner| {
-            let grants = inner.gate.declare(name, layout);
-            inner.deliver(grants);
+            let served = inner.gate.declare(name, layout);
+            inner.deliver(served);
         });
     }
 
@@ -52,22 +52,22 @@ impl SlotGate {
         let backend = ask.backend.clone();
         let (sender, receiver) = oneshot::channel();
         let (ticket, ahead) = self.with(|inner| {
-            let (ticket, grants) = inner.gate.ask(ask, now)?;
+            let (ticket, served) = inner.gate.ask(ask, now)?;
             inner.waiting.insert(ticket, sender);
-            inner.deliver(grants);
+            inner.deliver(served);
             Ok((ticket, inner.gate.ahead(&backend, ticket)))
         })?;
         let mut permit = Permit {
             gate: self.clone(),
             backend,
             ticket,
-            grant: None,
+            served: None,
         };
         if let Some(ahead) = ahead {
             on_wait(ahead);
         }
-        // The sender lives in the gate until the grant, so the channel can't close before.
-        permit.grant = receiver.await.ok();
+        // The sender lives in the gate until the ask is served, so the channel can't close before.
+        permit.served = receiver.await.ok();
         Ok(permit)
     }
 
@@ -88,11 +88,11 @@ impl SlotGate {
 }
 
 impl Inner {
-    fn deliver(&mut self, grants: Vec<Grant>) {
-        for grant in grants {
-            if let Some(sender) = self.waiting.remove(&grant.ticket) {
+    fn deliver(&mut self, all: Vec<Served>) {
+        for served in all {
+            if let Some(sender) = self.waiting.remove(&served.ticket) {
                 // A caller that went away releases through its permit's drop.
-                let _ = sender.send(grant);
+                let _ = sender.send(served);
             }
         }
     }
@@ -104,18 +104,18 @@ pub struct Permit {
     gate: SlotGate,
     backend: BackendName,
     ticket: Ticket,
-    grant: Option<Grant>,
+    served: Option<Served>,
 }
 
 impl Permit {
     /// The slot; none on a backend without slots.
     pub fn slot(&self) -> Option<u32> {
-        self.grant.and_then(|grant| grant.slot)
+        self.served.and_then(|served| served.slot)
     }
 
     /// Whether another session used the slot since this one last did.
     pub fn taken_over(&self) -> bool {
-        self.grant.is_some_and(|grant| grant.taken_over)
+        self.served.is_some_and(|served| served.taken_over)
     }
 }
 
@@ -123,8 +123,8 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.gate.with(|inner| {
             inner.waiting.remove(&self.ticket);
-            let grants = inner.gate.release(&self.backend, self.ticket);
-            inner.deliver(grants);
+            let served = inner.gate.release(&self.backend, self.ticket);
+            inner.deliver(served);
         });
     }
 }
