@@ -47,7 +47,7 @@ async fn serve(context: Context, config: Config) -> Result<(), Fatal> {
         tasks: context.tasks.clone(),
         shutdown: context.shutdown.clone(),
     });
-    engine.resume(recovery).await;
+    engine.resume(recovery);
     let ended = context.serve(router(engine)).await;
     store.close().await;
     ended

@@ -81,9 +81,9 @@ impl Engine {
     }
 
     /// Goes on with turns that a crash interrupted. Their sessions are held when this returns.
-    pub async fn resume(self: &Arc<Self>, recovery: Recovery) {
+    pub fn resume(self: &Arc<Self>, recovery: Recovery) {
         for unfinished in recovery.unfinished {
-            let Ok(hold) = self.holds.take(&unfinished.session, false, || {}).await else {
+            let Ok(hold) = self.holds.try_take(&unfinished.session) else {
                 continue;
             };
             let engine = Arc::clone(self);
@@ -180,9 +180,9 @@ impl Engine {
 
     /// Removes a session and everything it said. Its label and its ledger stay.
     pub async fn delete(&self, id: &SessionId) -> Result<(), Problem> {
-        let hold = self.holds.take(id, false, || {}).await;
-        let _hold =
-            hold.map_err(|_| held(id).hint(format!("`boxmaker session stop {id}` stops the turn")))?;
+        let hold = self.holds.try_take(id);
+        let _hold = hold
+            .map_err(|_| held(id).hint(format!("`boxmaker session stop {id}` stops the turn")))?;
         self.live.forget(id);
         self.store.delete(id).await?;
         Ok(self.broker.forget(id).await?)

@@ -1,4 +1,5 @@
-//! Holds: the right to run a turn in a session, one holder at a time, first come first served.
+//! Holds: a turn runs only while it has its session's hold, and nobody else can have it meanwhile.
+//! Those who wait get it in the order in which they came.
 
 use bxcore::id::SessionId;
 use std::collections::HashMap;
@@ -35,34 +36,35 @@ struct Place {
 }
 
 impl Holds {
-    /// Takes the hold of a session, waiting behind others if `wait`; `on_wait` is told of a wait.
-    pub async fn take(
-        &self,
-        session: &SessionId,
-        wait: bool,
-        on_wait: impl FnOnce(),
-    ) -> Result<Hold, HoldError> {
-        let (turn, seat) = self.enter(session)?;
-        let permit = match Arc::clone(&turn).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) if !wait => return Err(HoldError::Held),
-            Err(_) => {
-                on_wait();
-                // The semaphore is never closed.
-                turn.acquire_owned().await.map_err(|_| HoldError::Held)?
-            }
-        };
+    /// Takes the hold of a session that nobody else has or waits for.
+    pub fn try_take(&self, session: &SessionId) -> Result<Hold, HoldError> {
+        let (turn, presence) = self.enter(session)?;
+        let permit = turn.try_acquire_owned().map_err(|_| HoldError::Held)?;
+        Ok(self.held(presence, permit))
+    }
+
+    /// Takes the hold of a session behind all who have it or wait for it already.
+    ///
+    /// Dropping the future leaves the queue.
+    pub async fn take(&self, session: &SessionId) -> Result<Hold, HoldError> {
+        let (turn, presence) = self.enter(session)?;
+        // The semaphore is never closed.
+        let permit = turn.acquire_owned().await.map_err(|_| HoldError::Held)?;
+        Ok(self.held(presence, permit))
+    }
+
+    fn held(&self, presence: Presence, permit: OwnedSemaphorePermit) -> Hold {
         let stop = CancellationToken::new();
         self.with(|sessions| {
-            if let Some(place) = sessions.get_mut(session) {
+            if let Some(place) = sessions.get_mut(&presence.session) {
                 place.stop = Some(stop.clone());
             }
         });
-        Ok(Hold {
-            seat,
+        Hold {
+            presence,
             stop,
             _permit: permit,
-        })
+        }
     }
 
     /// Whether a turn is under way in a session.
@@ -105,7 +107,7 @@ impl Holds {
         )
     }
 
-    fn enter(&self, session: &SessionId) -> Result<(Arc<Semaphore>, Seat), HoldError> {
+    fn enter(&self, session: &SessionId) -> Result<(Arc<Semaphore>, Presence), HoldError> {
         self.with(|sessions| {
             let place = sessions.entry(session.clone()).or_insert_with(|| Place {
                 turn: Arc::new(Semaphore::new(1)),
@@ -116,11 +118,11 @@ impl Holds {
                 return Err(HoldError::Full);
             }
             place.present += 1;
-            let seat = Seat {
+            let presence = Presence {
                 holds: self.clone(),
                 session: session.clone(),
             };
-            Ok((Arc::clone(&place.turn), seat))
+            Ok((Arc::clone(&place.turn), presence))
         })
     }
 
@@ -129,14 +131,14 @@ impl Holds {
     }
 }
 
-/// Presence at a session, as holder or waiter; leaving it lets the place go.
+/// Being at a session, as holder or waiter; the last one to leave lets the place go.
 #[derive(Debug)]
-struct Seat {
+struct Presence {
     holds: Holds,
     session: SessionId,
 }
 
-impl Drop for Seat {
+impl Drop for Presence {
     fn drop(&mut self) {
         self.holds.with(|sessions| {
             if let Some(place) = sessions.get_mut(&self.session) {
@@ -149,10 +151,10 @@ impl Drop for Seat {
     }
 }
 
-/// The right to run a turn in a session. Given back when dropped.
+/// What lets one turn run in its session. Given back when dropped.
 #[derive(Debug)]
 pub struct Hold {
-    seat: Seat,
+    presence: Presence,
     stop: CancellationToken,
     _permit: OwnedSemaphorePermit,
 }
@@ -165,14 +167,14 @@ impl Hold {
 
     /// The session that is held.
     pub fn session(&self) -> &SessionId {
-        &self.seat.session
+        &self.presence.session
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.seat.holds.with(|sessions| {
-            if let Some(place) = sessions.get_mut(&self.seat.session) {
+        self.presence.holds.with(|sessions| {
+            if let Some(place) = sessions.get_mut(&self.presence.session) {
                 place.stop = None;
             }
         });
@@ -190,21 +192,13 @@ mod tests {
     #[tokio::test]
     async fn one_holder_at_a_time_and_nothing_is_left_behind() {
         let holds = Holds::default();
-        let first = holds.take(&id("a"), false, || {}).await.unwrap();
-        assert_eq!(
-            holds.take(&id("a"), false, || {}).await.unwrap_err(),
-            HoldError::Held
-        );
-        let other = holds.take(&id("b"), false, || {}).await.unwrap();
+        let first = holds.try_take(&id("a")).unwrap();
+        assert_eq!(holds.try_take(&id("a")).unwrap_err(), HoldError::Held);
+        let other = holds.try_take(&id("b")).unwrap();
         assert_eq!(holds.count(), 2);
         let waiting = tokio::spawn({
             let holds = holds.clone();
-            async move {
-                holds
-                    .take(&id("a"), true, || {})
-                    .await
-                    .map(|hold| hold.stop().clone())
-            }
+            async move { holds.take(&id("a")).await.map(|hold| hold.stop().clone()) }
         });
         tokio::task::yield_now().await;
         assert!(holds.stop(&id("a")));
@@ -224,15 +218,15 @@ mod tests {
     #[tokio::test]
     async fn the_queue_is_bounded() {
         let holds = Holds::default();
-        let _held = holds.take(&id("a"), false, || {}).await.unwrap();
+        let _held = holds.try_take(&id("a")).unwrap();
         let session = id("a");
         let mut waiters: Vec<_> = (0..MAX_WAITING_TURNS)
-            .map(|_| Box::pin(holds.take(&session, true, || {})))
+            .map(|_| Box::pin(holds.take(&session)))
             .collect();
         for waiter in &mut waiters {
             assert!(futures_util::poll!(waiter).is_pending());
         }
-        let refused = holds.take(&id("a"), true, || {}).await;
+        let refused = holds.take(&id("a")).await;
         assert_eq!(refused.unwrap_err(), HoldError::Full);
     }
 }

@@ -98,19 +98,16 @@ impl Engine {
         no_wait: bool,
         sink: &mut EventSink,
     ) -> Result<Hold, Problem> {
-        if no_wait || !self.holds.is_held(session) {
-            let taken = self.holds.take(session, false, || {}).await;
-            match taken {
-                Err(HoldError::Held) if !no_wait => {}
-                taken => return taken.map_err(|error| not_held(session, error)),
-            }
+        match self.holds.try_take(session) {
+            Err(HoldError::Held) if !no_wait => {}
+            taken => return taken.map_err(|error| not_held(session, error)),
         }
         sink.send(TurnEvent::Waiting {
             reason: WaitReason::Session,
         })
         .await;
         tokio::select! {
-            taken = self.holds.take(session, true, || {}) => {
+            taken = self.holds.take(session) => {
                 taken.map_err(|error| not_held(session, error))
             }
             // Nobody waits for a turn that has not begun.
