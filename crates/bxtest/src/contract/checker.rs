@@ -14,8 +14,6 @@ use super::prefix::{Heads, Link, Openers};
 pub struct Rules {
     /// Whose fields a request may carry.
     pub dialect: Dialect,
-    /// Fields that are let through unchecked.
-    pub extra_fields: Vec<String>,
     /// Kinds that are counted as tolerated instead of as breaches.
     pub tolerated: BTreeSet<BreachKind>,
     /// Whether conversations may open alike.
@@ -29,7 +27,6 @@ impl Rules {
     pub fn strict(dialect: Dialect) -> Self {
         Self {
             dialect,
-            extra_fields: Vec::new(),
             tolerated: BTreeSet::new(),
             openers: Openers::MayRepeat,
             new_epochs: 0,
@@ -80,7 +77,7 @@ impl Checker {
             Ok(body) => body,
             Err(found) => return self.sort(seq, vec![found], None, None),
         };
-        let mut found = fields::check(self.rules.dialect, &self.rules.extra_fields, &body);
+        let mut found = fields::check(self.rules.dialect, &body);
         found.extend(messages::check(body.messages()));
         let link = match self.heads.observe(seq, &body) {
             Ok(link) => Some(link),

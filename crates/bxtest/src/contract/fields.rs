@@ -165,13 +165,10 @@ static RULES: &[Rule] = &[
     ),
 ];
 
-/// Checks every top-level field of `body`; `extra` names are let through unchecked.
-pub(super) fn check(dialect: Dialect, extra: &[String], body: &Body) -> Vec<(BreachKind, String)> {
+/// Checks every top-level field of `body`.
+pub(super) fn check(dialect: Dialect, body: &Body) -> Vec<(BreachKind, String)> {
     let mut found = Vec::new();
     for (name, value) in body.value().as_object().into_iter().flatten() {
-        if extra.contains(name) {
-            continue;
-        }
         match RULES
             .iter()
             .find(|rule| rule.name == name && rule.dialects.admits(dialect))

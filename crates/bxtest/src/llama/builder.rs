@@ -9,7 +9,7 @@ use super::request::Request;
 use super::server::LlamaServer;
 use super::shared::{Config, Responder, Shared};
 use super::spec::Script;
-use crate::contract::{BreachKind, Dialect, Openers, Rules};
+use crate::contract::{BreachKind, Dialect, Rules};
 
 /// Which server is played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,21 +213,9 @@ impl Builder {
         self
     }
 
-    /// Lets one more field through, unchecked.
-    pub fn allow_field(mut self, name: &str) -> Self {
-        self.config.rules.extra_fields.push(name.to_owned());
-        self
-    }
-
     /// Lets so many requests break off their conversation and start a new epoch.
     pub fn new_epochs(mut self, count: usize) -> Self {
         self.config.rules.new_epochs = count;
-        self
-    }
-
-    /// Promises that no two sessions open with the same bytes, which makes the check stricter.
-    pub fn distinct_openers(mut self) -> Self {
-        self.config.rules.openers = Openers::Distinct;
         self
     }
 

@@ -102,32 +102,6 @@ impl Request {
             .map_or_else(String::new, |message| text_of(&message["content"]))
     }
 
-    /// The text of the last message by `role`.
-    pub fn last_text_of(&self, role: &str) -> Option<String> {
-        let message = self
-            .messages()
-            .iter()
-            .rev()
-            .find(|message| message["role"] == role)?;
-        Some(text_of(&message["content"]))
-    }
-
-    /// The names of the tools offered.
-    pub fn tool_names(&self) -> Vec<&str> {
-        let tools = self.value()["tools"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
-        tools
-            .iter()
-            .filter_map(|tool| tool["function"]["name"].as_str())
-            .collect()
-    }
-
-    /// Whether a native tool call may be answered.
-    pub fn may_call_tools(&self) -> bool {
-        self.value().get("tools").is_some() && self.value()["tool_choice"] != "none"
-    }
-
     /// The schema that the reply has to fit.
     pub fn response_schema(&self) -> Option<&Value> {
         self.value().pointer("/response_format/json_schema/schema")
