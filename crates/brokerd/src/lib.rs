@@ -9,7 +9,7 @@ pub mod config;
 pub mod decision;
 pub mod http;
 pub mod ledger;
-mod run;
+mod role;
 pub mod tools;
 
-pub use run::run;
+pub use role::run;

@@ -1,4 +1,4 @@
-//! The role's life: configuration, confinement, service, end.
+//! The role: what inferproxy opens before it is confined, and how it serves and ends.
 
 use crate::backend::Registry;
 use crate::chat::Engine;

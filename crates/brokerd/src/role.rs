@@ -1,4 +1,4 @@
-//! The role's life: open everything, give up all else, serve, end with everything on disk.
+//! The role: what brokerd opens before it is confined, and how it serves and ends.
 
 use crate::broker::{self, Broker, Opened};
 use crate::config;
