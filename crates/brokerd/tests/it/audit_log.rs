@@ -1,6 +1,6 @@
 //! The log on disk: every flipped byte is found, by both readers; heads; showing records.
 
-use crate::support::{TestHome, owner, second_reader, session};
+use crate::support::{TestHome, owner, second_reader};
 use bxcore::code::Code;
 use bxkit::audit_reader::{self, Expected};
 use std::path::Path;
@@ -10,11 +10,7 @@ async fn written() -> TestHome {
     let test = TestHome::new();
     std::fs::write(test.workspace("s").join("a.txt"), "ü\u{1b}<|x|>\n").unwrap();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     started
         .call("s", 1, "read_file", r#"{"path":"a.txt"}"#)
         .await;
@@ -161,11 +157,7 @@ async fn files_and_folders_are_the_owners_alone() {
     assert_eq!(mode(&payload.path()), 0o600);
     assert_eq!(mode(&test.home.broker_db()), 0o600);
     let started = test.start();
-    started
-        .broker
-        .register(session("t"), owner())
-        .await
-        .unwrap();
+    started.register("t", owner()).await;
     started.call("t", 1, "list_dir", "{}").await;
     started.stop().await;
     assert_eq!(mode(&test.workspace("t")), 0o700);

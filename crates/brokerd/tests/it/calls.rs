@@ -13,11 +13,7 @@ async fn a_call_is_decided_run_labelled_and_recorded() {
     let test = TestHome::new();
     std::fs::write(test.workspace("chat-1").join("a.txt"), "hello").unwrap();
     let started = test.start();
-    started
-        .broker
-        .register(session("chat-1"), owner())
-        .await
-        .unwrap();
+    started.register("chat-1", owner()).await;
     let result = started
         .call("chat-1", 1, "read_file", r#"{"path":"a.txt"}"#)
         .await;
@@ -52,11 +48,7 @@ async fn a_call_is_decided_run_labelled_and_recorded() {
 async fn records_have_exactly_these_members() {
     let test = TestHome::new();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     started.call("s", 1, "list_dir", "{}").await;
     started.call("s", 2, "no_such_tool", "{}").await;
     started.stop().await;
@@ -89,11 +81,7 @@ async fn a_denied_call_says_why_and_is_on_record() {
         ..ToolRules::default()
     };
     let register = Register { rules, ..owner() };
-    started
-        .broker
-        .register(session("s"), register)
-        .await
-        .unwrap();
+    started.register("s", register).await;
     let check = async |call, tool: &str, arguments: &str, code| {
         let result = started.call("s", call, tool, arguments).await;
         assert_eq!(
@@ -154,11 +142,7 @@ async fn the_same_call_is_answered_twice_and_made_once() {
     let file = test.workspace("s").join("a.txt");
     std::fs::write(&file, "one").unwrap();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     let first = started
         .call("s", 1, "read_file", r#"{"path":"a.txt"}"#)
         .await;
@@ -188,11 +172,7 @@ async fn the_same_call_is_answered_twice_and_made_once() {
         assert_eq!(problem.code, Code::BadRequest);
     }
     // Until the session is deleted: then its numbers begin anew. What it read stays known.
-    started
-        .broker
-        .register(session("s"), raise(Label::TOP))
-        .await
-        .unwrap();
+    started.register("s", raise(Label::TOP)).await;
     started.broker.forget(session("s")).await.unwrap();
     let again = started
         .call("s", 1, "read_file", r#"{"path":"a.txt"}"#)
@@ -210,11 +190,7 @@ async fn calls_at_once_share_one_run_if_they_are_the_same() {
     let test = TestHome::new();
     std::fs::write(test.workspace("s").join("a.txt"), "x").unwrap();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..64 {
         let broker = started.broker.clone();
@@ -243,11 +219,7 @@ async fn calls_at_once_share_one_run_if_they_are_the_same() {
 async fn the_session_is_judged_by_the_ledger_whatever_the_call_claims() {
     let test = TestHome::new();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), raise(Label::TOP))
-        .await
-        .unwrap();
+    started.register("s", raise(Label::TOP)).await;
     // `request` claims public and trusted.
     let result = started.call("s", 1, "list_dir", "{}").await;
     assert_eq!(
@@ -274,11 +246,7 @@ async fn what_is_read_in_a_workspace_joins_the_sessions_label() {
         site.display()
     ));
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), raise(Label::BOTTOM))
-        .await
-        .unwrap();
+    started.register("s", raise(Label::BOTTOM)).await;
     let check = async |call, tool: &str, arguments: &str, label| {
         let result = started.call("s", call, tool, arguments).await;
         assert_eq!(result.session_label, label, "{tool} {arguments}");
@@ -306,11 +274,7 @@ async fn what_is_read_in_a_workspace_joins_the_sessions_label() {
 
     // Looking everywhere reads everything, hit or not.
     let started = test.start();
-    started
-        .broker
-        .register(session("t"), raise(Label::BOTTOM))
-        .await
-        .unwrap();
+    started.register("t", raise(Label::BOTTOM)).await;
     let result = started
         .call("t", 1, "search_files", r#"{"pattern":"no such words"}"#)
         .await;
@@ -350,11 +314,7 @@ async fn results_are_capped_and_made_harmless_before_they_are_recorded() {
     std::fs::write(test.workspace("s").join("a.txt"), hostile.repeat(250_000)).unwrap();
     std::fs::write(test.workspace("s").join("b.bin"), [0xff; 4096]).unwrap();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     let result = started
         .call("s", 1, "read_file", r#"{"path":"a.txt"}"#)
         .await;
@@ -402,11 +362,7 @@ async fn a_child_is_bound_by_its_parent_and_its_making_is_recorded() {
         rules: deny,
         ..raise(Label::new(Class::Private, true))
     };
-    started
-        .broker
-        .register(session("chat-1"), root)
-        .await
-        .unwrap();
+    started.register("chat-1", root).await;
     let child = Register {
         raise: Label::BOTTOM,
         parent: Some(session("chat-1")),
@@ -418,11 +374,7 @@ async fn a_child_is_bound_by_its_parent_and_its_making_is_recorded() {
             ..ToolRules::default()
         },
     };
-    let authority = started
-        .broker
-        .register(session("sub-chat-1-1"), child)
-        .await
-        .unwrap();
+    let authority = started.register("sub-chat-1-1", child).await;
     assert_eq!(authority.label, Label::new(Class::Private, true));
     let result = started
         .call("sub-chat-1-1", 1, "read_file", r#"{"path":"a"}"#)
@@ -443,22 +395,14 @@ async fn a_child_is_bound_by_its_parent_and_its_making_is_recorded() {
 async fn a_forged_store_of_the_engine_changes_nothing() {
     let test = TestHome::new();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), raise(Label::TOP))
-        .await
-        .unwrap();
+    started.register("s", raise(Label::TOP)).await;
     let db = rusqlite::Connection::open(test.home.loopd_db()).unwrap();
     db.execute_batch(
         "CREATE TABLE sessions (id TEXT, class TEXT, untrusted INTEGER);
          INSERT INTO sessions VALUES ('s', 'public', 0);",
     )
     .unwrap();
-    let authority = started
-        .broker
-        .register(session("s"), raise(Label::BOTTOM))
-        .await
-        .unwrap();
+    let authority = started.register("s", raise(Label::BOTTOM)).await;
     assert_eq!(authority.label, Label::TOP);
     started.stop().await;
 }

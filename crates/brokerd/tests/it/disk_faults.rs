@@ -13,11 +13,7 @@ async fn a_segment_that_is_removed_or_replaced_stops_all_granting() {
     for replace in [false, true] {
         let test = TestHome::new();
         let started = test.start();
-        started
-            .broker
-            .register(session("s"), owner())
-            .await
-            .unwrap();
+        started.register("s", owner()).await;
         let segment = test.segments().remove(0);
         let copy = std::fs::read(&segment).unwrap();
         std::fs::remove_file(&segment).unwrap();
@@ -54,11 +50,7 @@ async fn under_strace() {
     };
     let test = TestHome::at(Path::new(&root));
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     let mut codes = Vec::new();
     for call in 1..=CALLS {
         let answer = started

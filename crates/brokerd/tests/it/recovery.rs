@@ -1,6 +1,6 @@
 //! Starting after a death: torn tails, calls under way, a second brokerd.
 
-use crate::support::{TestHome, owner, request, session};
+use crate::support::{TestHome, owner, request};
 use bxcore::audit::{Head, sha256_hex};
 use bxcore::code::Code;
 use bxcore::transcript::CallOutcome;
@@ -10,11 +10,7 @@ use std::io::Write;
 async fn one_call() -> TestHome {
     let test = TestHome::new();
     let started = test.start();
-    started
-        .broker
-        .register(session("s"), owner())
-        .await
-        .unwrap();
+    started.register("s", owner()).await;
     started.call("s", 1, "list_dir", "{}").await;
     started.stop().await;
     test

@@ -8,7 +8,7 @@ use bxcore::id::{CallId, SessionId};
 use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::tool::ToolName;
-use bxcore::wire::brokerd::{CallRequest, CallResult, Register};
+use bxcore::wire::brokerd::{Authority, CallRequest, CallResult, Register};
 use bxkit::audit_reader::{self, Verified};
 use bxkit::home::Home;
 pub(crate) use bxtest::audit::second_reader;
@@ -183,6 +183,12 @@ impl Started {
     pub(crate) async fn stop(self) {
         drop(self.broker);
         self.keeper.await.unwrap();
+    }
+
+    /// Makes a session known.
+    pub(crate) async fn register(&self, id: &str, register: Register) -> Authority {
+        let known = self.broker.register(session(id), register).await;
+        known.unwrap()
     }
 
     pub(crate) async fn call(
