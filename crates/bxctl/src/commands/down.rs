@@ -8,8 +8,9 @@ use bxcore::problem::Problem;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// How long stopping may take, in seconds: each process has its own bound, this is above their sum.
-const STOP_WITHIN_SECS: u64 = 60;
+/// How long stopping may take, in seconds: above the sum of the bounds that the supervisor has for
+/// each of its four processes, one after another.
+const STOP_WITHIN_SECS: u64 = 75;
 
 /// How often it is looked whether everything is gone, in milliseconds.
 const POLL_MS: u64 = 50;
