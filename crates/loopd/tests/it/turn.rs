@@ -1,6 +1,8 @@
-//! The turn from outside: transitions one by one, ordinary courses, and random histories.
+//! The turn from outside: transitions one by one, courses and endings, and random histories.
 
+mod course;
 mod courses;
+mod endings;
 mod histories;
 mod tape;
 mod template;
