@@ -4,31 +4,9 @@
 //! no clock, and holds no state that the transcript doesn't: after a crash [`Turn::resume`] folds
 //! the entries of the unfinished turn and goes on.
 //!
-//! The shell around it performs each command in order and feeds back what came of it:
-//!
-//! ```ignore
-//! let (mut turn, first) = Turn::begin(context, conversation, opening)?;
-//! let mut queue = VecDeque::from(first);
-//! while let Some(command) = queue.pop_front() {
-//!     let input = match command {
-//!         Command::Commit(commit) => match store.commit(batch_of(commit)).await {
-//!             Ok(committed) => Input::Committed { reserved: committed.reserved.map(refusal_of) },
-//!             Err(error) => Input::CommitFailed { problem: error.problem() },
-//!         },
-//!         Command::CallModel(call) => {
-//!             let permit = gate.acquire(…).await;
-//!             let body = turn.body(permit.slot())?;
-//!             stream(body, turn.answer_stream()).await   // Answered, CallFailed or CallLost; on a stop too
-//!         }
-//!         Command::RunTool(run) => Input::ToolEnded { call: run.call, result: run_tool(run).await },
-//!         Command::Announce(event) => { events.send(event); continue }
-//!         Command::End(report) => return report,
-//!         // Given while one of the two above is under way, whose end still comes as an input.
-//!         Command::StopModel { .. } | Command::StopTool { .. } => { cancel(); continue }
-//!     };
-//!     queue.extend(turn.on(input)?);
-//! }
-//! ```
+//! The shell around it (`crate::drive`) performs each command in order and feeds back what came of
+//! it; announcements alone are answered by nothing. A stop is a wish: the call or tool under way still
+//! ends with an input of its own.
 //!
 //! | state | takes | and then |
 //! |---|---|---|
@@ -51,11 +29,9 @@ mod results;
 mod resume;
 mod running;
 
+pub use calling::MIN_REPLY_TOKENS;
 pub use command::{Command, Commit, ModelCall, Reserve, RunTool, Settle};
 pub use context::{Limits, Lost, Opening, TurnContext};
 pub use input::{Axis, Input, Refusal, Spent};
 pub use machine::{IllegalInput, NoEpoch, NoModelCall, Turn};
 pub use resume::{ResumeError, unfinished};
-
-/// The least that the reply's maximum shrinks to where a budget is nearly used up, in tokens.
-pub const MIN_REPLY_TOKENS: u32 = 64;

@@ -18,7 +18,6 @@ use crate::chat::PromptProgress;
 use crate::code::Code;
 use crate::id::{BackendName, CallId, ModelCallId, SessionId, TurnId};
 use crate::label::{Class, Label};
-use crate::money::MicroUsd;
 use crate::problem::Problem;
 use crate::tool::ToolName;
 use crate::transcript::{CallOutcome, TurnOutcome};
@@ -328,9 +327,4 @@ pub struct Activity {
     pub turns: u32,
     /// For how long nothing was, in milliseconds; 0 while something is.
     pub idle_ms: u64,
-}
-
-/// What a turn did with money, for its report.
-pub fn dollars(cost: MicroUsd) -> String {
-    cost.to_string()
 }

@@ -1,6 +1,5 @@
 //! Before a model call: how much may be asked for, and whether the budget has it.
 
-use super::MIN_REPLY_TOKENS;
 use super::command::{Command, Commit, ModelCall, Reserve};
 use super::ending::Ending;
 use super::input::{Axis, Refusal};
@@ -9,6 +8,8 @@ use crate::prompt::Stage;
 use bxcore::transcript::Entry;
 use bxcore::usage::Spend;
 
+/// The least that a reply's maximum shrinks to where a budget is nearly used up, in tokens.
+pub const MIN_REPLY_TOKENS: u32 = 64;
 /// How often a smaller reservation is tried; others may use the account up in between.
 const MAX_RESERVE_TRIES: u32 = 3;
 

@@ -4,7 +4,7 @@ use super::command::{Command, Commit, Settle};
 use super::ending::Ending;
 use super::machine::{State, Then, Turn};
 use bxcore::transcript::{Entry, TurnEnd, TurnOutcome};
-use bxcore::wire::loopd::{TurnReport, dollars};
+use bxcore::wire::loopd::TurnReport;
 
 impl Turn {
     /// Commits entries and the end of the turn.
@@ -77,7 +77,7 @@ impl Turn {
             label: self.label,
             calls: std::mem::take(&mut self.calls),
             usage: self.usage,
-            cost_usd: dollars(self.cost),
+            cost_usd: self.cost.to_string(),
             problem: ending.problem,
         }))
     }

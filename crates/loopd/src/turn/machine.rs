@@ -147,7 +147,7 @@ impl Turn {
     }
 
     pub(super) fn started(&self) -> Option<Command> {
-        let epoch = self.conversation.epoch().or(None)?;
+        let epoch = self.conversation.epoch()?;
         Some(Command::Announce(TurnEvent::Started {
             session: self.context.session.clone(),
             turn: self.turn,
