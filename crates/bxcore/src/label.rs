@@ -1,7 +1,7 @@
 //! Labels: how private data is, and whether a stranger may have written it.
 //!
 //! A label is a class and an `untrusted` flag: six elements that form a lattice under `join`.
-//! A session's label is the join of everything it has read.
+//! What a session reads joins its label, which so only ever rises.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

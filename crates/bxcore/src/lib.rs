@@ -1,7 +1,7 @@
 //! The vocabulary of Boxmaker and the rules that go with it.
 //!
-//! Pure: no I/O, no async, no clock, no randomness. Everything that two roles must agree on is
-//! here, so that a rule is written, documented and tested once.
+//! Everything that two roles must agree on is here, so that a rule is written, documented and tested
+//! once. Values go in and come out: nothing here reads, waits, or asks for the time or for chance.
 
 pub mod audit;
 pub mod chat;

@@ -1,7 +1,7 @@
 //! The transcript of a session: what is in `sessions/<id>/log.jsonl`, one entry a line.
 //!
-//! Append-only, one writer (loopd), readable with `less` and `jq`. Each line carries the format
-//! version `v`; golden files of every version stay in the tree and keep being read.
+//! loopd alone writes it, and only at its end; `less` and `jq` can read it. Each line says by which
+//! version `v` of the format it is written, and there is a golden file for each.
 
 use crate::chat::{RawMessage, ToolCall};
 use crate::code::Code;

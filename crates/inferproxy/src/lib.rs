@@ -1,4 +1,4 @@
-//! The only way to a model on this box: slots, liveness, metrics, wire dump.
+//! Stands before model servers: slots, allowed fields, liveness, metrics, wire dump.
 //!
 //! Everything that loopd sends to a model server passes here and is checked here: which server,
 //! which slot, which fields. It keeps no conversation and starts none.

@@ -1,7 +1,7 @@
 //! The slot gate: who may use which slot of which backend next.
 //!
-//! A slot is taken per request and never per session, so that a session which waits for a helper
-//! holds none and nesting can't deadlock on one slot.
+//! A slot is taken per request and never per session: a session that waits for a helper leaves its
+//! slot to that helper, so that even a single slot is enough for both.
 
 mod gate;
 mod layout;

@@ -254,7 +254,7 @@ pub enum ProbeVerdict {
     CacheSurvives,
     /// It does not: the slots share one cache or idle ones are cleared.
     CacheLost,
-    /// There is a single slot: everything works, and the cache is not kept across a helper.
+    /// It has one slot only: all works there, but a helper costs the live turn its cache.
     SingleSlot,
     /// A configured slot is not there.
     SlotMissing,

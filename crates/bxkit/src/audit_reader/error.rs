@@ -77,7 +77,7 @@ pub enum AuditFault {
         why: String,
     },
     /// A segment does not begin with the hash that the one before ends with.
-    #[error("{place}: a segment's first line does not repeat the last hash")]
+    #[error("{place}: the segment does not begin with the hash that the one before it ends with")]
     Prev {
         /// Where.
         place: Place,
@@ -93,7 +93,7 @@ pub enum AuditFault {
         before: u64,
     },
     /// A body is not what its length and digest say.
-    #[error("{place}: the body does not match its length or digest")]
+    #[error("{place}: the body is not the one whose length and digest are on record")]
     Body {
         /// Where.
         place: Place,

@@ -165,7 +165,7 @@ impl Builder {
         self
     }
 
-    /// Whether the template writes a tool call differently from how the model does. Default no.
+    /// Whether the template puts a tool call into other bytes than the model wrote. Default no.
     pub fn rewrites_tool_calls(mut self, rewrites: bool) -> Self {
         self.config.template.rewrites_calls = rewrites;
         self

@@ -38,7 +38,7 @@ pub struct BackendTable {
     pub kind: BackendKind,
     /// What its slots are for; without it the last slot is for background work.
     pub slots: Option<SlotsTable>,
-    /// Slots for council seats; without them seats queue for the background slot.
+    /// Slots set apart for the seats of a council; where there are none, seats use the background slot.
     #[serde(default)]
     pub seats: Vec<u32>,
     /// How its model is made to call tools.

@@ -1,8 +1,8 @@
 //! Structured output: from whatever a model wrote to a value that fits a schema.
 //!
 //! Rung by rung: the reply as it is, JSON found in its text, changes that lose nothing, at most
-//! two more questions that show what was wrong, and last a defined default. A bad reply is never
-//! a failure of whoever asked.
+//! two more questions that show what was wrong, and in the end the default that the caller gave.
+//! So whoever asks always gets a value that fits.
 
 mod coerce;
 pub(super) mod extract;

@@ -1,4 +1,4 @@
-//! The core tools: the whole tools array, the same in every epoch.
+//! The core tools, which are all that the tools array has, in every epoch.
 //!
 //! Everything else is found through `find_tool` and called through `call_tool`, so that a new tool
 //! never changes a baseline.
