@@ -2,9 +2,10 @@
 //!
 //! A line ends in `,"h":"<64 hex>"}`, where
 //! `h(N) = SHA-256("bx-audit-v1\0" ‖ h(N−1) ‖ the bytes of the line before ,"h":")` and `h(0)` is 32
-//! zero bytes. Bytes are hashed as written, so no canonical form of JSON is needed. brokerd is the
-//! only writer; anyone may verify.
+//! zero bytes. What is hashed are the bytes in the file, so that a reader need not write JSON anew to
+//! check it. brokerd alone writes; anyone may verify.
 
+use crate::text::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -114,7 +115,7 @@ pub enum ChainError {
     #[error("the line does not end in a hash")]
     NoHash,
     /// The hash is not the one that follows from the record before.
-    #[error("the hash does not follow from the record before")]
+    #[error("the hash is not that of this line after the one before")]
     WrongHash,
 }
 
@@ -129,17 +130,6 @@ fn chain(before: &[u8; 32], body: &[u8]) -> [u8; 32] {
 /// The SHA-256 of some bytes, as hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-/// Bytes as lower-case hex.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-            let _ = write!(out, "{byte:02x}");
-            out
-        })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Three steps, each done once and before the text is recorded: `cap`, `neutralise`, `frame`.
 //! A neutralised text can't be read by a chat template as a role, a tool call, or the end of the
-//! frame around it.
+//! frame around it. Beside them stands what several parts need to write bytes down.
 
 use crate::label::Label;
 use std::borrow::Cow;
@@ -184,6 +184,16 @@ pub fn frame(tool: &str, label: Label, neutralised: &str) -> String {
     format!(
         "<{FRAME_TAG} tool=\"{tool}\" class=\"{class}\" trust=\"{trust}\">\n{neutralised}\n</{FRAME_TAG}>"
     )
+}
+
+/// Bytes as lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a String can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use super::error::{AuditFault, Place};
 use super::record::Record;
 use super::segments::{name_of, segments};
-use bxcore::audit::{ChainError, Head, hex, sha256_hex};
+use bxcore::audit::{ChainError, Head, sha256_hex};
+use bxcore::text::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs::File;

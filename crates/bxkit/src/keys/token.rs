@@ -1,5 +1,6 @@
 //! Tokens and their hashes: who has a token can call, who has its hash can only check.
 
+use bxcore::text::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -117,16 +118,6 @@ impl From<TokenHash> for String {
     fn from(hash: TokenHash) -> Self {
         hex(&hash.0)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use fmt::Write;
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 fn is_hex(text: &str) -> bool {

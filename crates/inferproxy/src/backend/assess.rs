@@ -6,10 +6,10 @@ use super::problems;
 use super::spec::Spec;
 use crate::config::ToolsSetting;
 use bxcore::problem::Problem;
+use bxcore::text::hex;
 use bxcore::transcript::ToolMode;
 use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendState};
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 
 /// How many bytes of the hash make a fingerprint.
 const FINGERPRINT_BYTES: usize = 8;
@@ -171,13 +171,7 @@ fn fingerprint(parts: &[&str]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }
-    let hash = hash.finalize();
-    let mut text = String::with_capacity(2 * FINGERPRINT_BYTES);
-    for byte in &hash[..FINGERPRINT_BYTES] {
-        // Writing to a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    hex(&hash.finalize()[..FINGERPRINT_BYTES])
 }
 
 #[cfg(test)]

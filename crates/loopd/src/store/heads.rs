@@ -18,16 +18,21 @@ impl Writer {
         if self.known_head(session)?.is_some() {
             return Ok(());
         }
+        let head = self.fresh_head(session)?;
+        self.state.know_head(session.clone(), head);
+        Ok(())
+    }
+
+    /// A head under a new row, with the numbers that earlier sessions of this name used.
+    fn fresh_head(&mut self, session: &SessionId) -> Result<Head, StoreError> {
         let summary = rows::retired(&self.db, session).map_err(|error| self.database(&error))?;
         self.last_row += 1;
-        let head = Head {
+        Ok(Head {
             row: self.last_row,
             summary,
             bytes: 0,
             account: None,
-        };
-        self.state.know_head(session.clone(), head);
-        Ok(())
+        })
     }
 
     /// The head of a session that has a transcript.
@@ -49,14 +54,7 @@ impl Writer {
 
     /// A session whose folder is there and whose row is not.
     pub(super) fn adopt(&mut self, session: &SessionId) -> Result<Head, StoreError> {
-        let summary = rows::retired(&self.db, session).map_err(|error| self.database(&error))?;
-        self.last_row += 1;
-        let head = Head {
-            row: self.last_row,
-            summary,
-            bytes: 0,
-            account: None,
-        };
+        let head = self.fresh_head(session)?;
         self.salvage(session, head)
     }
 
