@@ -1,0 +1,124 @@
+//! The chunks in which an answer streams in, as servers write them. Unknown members are ignored.
+
+use serde::{Deserialize, Serialize};
+
+/// One `data:` of a chat-completions stream.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Chunk {
+    /// The alternatives; only the first is read. Absent on a chunk that carries figures only.
+    #[serde(default)]
+    pub choices: Vec<ChunkChoice>,
+    /// Token counts, on the last chunk.
+    #[serde(default)]
+    pub usage: Option<WireUsage>,
+    /// Measurements of llama-server, on the last chunk.
+    #[serde(default)]
+    pub timings: Option<Timings>,
+    /// How far llama-server has read the prompt.
+    #[serde(default)]
+    pub prompt_progress: Option<PromptProgress>,
+    /// An error that the server reports in the middle of a stream.
+    #[serde(default)]
+    pub error: Option<serde_json::Value>,
+}
+
+/// One alternative of a chunk.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ChunkChoice {
+    /// What is new.
+    #[serde(default)]
+    pub delta: Delta,
+    /// Why it ended, on its last chunk.
+    #[serde(default)]
+    pub finish_reason: Option<String>,
+}
+
+/// What a chunk adds.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Delta {
+    /// More of the answer.
+    #[serde(default)]
+    pub content: Option<String>,
+    /// More of the reasoning.
+    #[serde(default, alias = "reasoning")]
+    pub reasoning_content: Option<String>,
+    /// More of tool calls.
+    #[serde(default)]
+    pub tool_calls: Option<Vec<ToolCallDelta>>,
+}
+
+/// A piece of a tool call.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ToolCallDelta {
+    /// Which call it belongs to.
+    #[serde(default)]
+    pub index: usize,
+    /// The call's id, on its first piece.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Name and arguments.
+    #[serde(default)]
+    pub function: Option<FunctionDelta>,
+}
+
+/// A piece of a called function.
+#[derive(Debug, Clone, Deserialize)]
+pub struct FunctionDelta {
+    /// The name, on the first piece.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// More of the arguments.
+    #[serde(default)]
+    pub arguments: Option<String>,
+}
+
+/// Token counts as servers report them.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct WireUsage {
+    /// Tokens of the prompt.
+    #[serde(default)]
+    pub prompt_tokens: u64,
+    /// Tokens of the answer.
+    #[serde(default)]
+    pub completion_tokens: u64,
+    /// How many prompt tokens came from a cache.
+    #[serde(default)]
+    pub prompt_tokens_details: Option<PromptTokensDetails>,
+}
+
+/// Part of [`WireUsage`].
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct PromptTokensDetails {
+    /// Prompt tokens from a cache.
+    #[serde(default)]
+    pub cached_tokens: Option<u64>,
+}
+
+/// Measurements of llama-server.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+pub struct Timings {
+    /// Prompt tokens that were in the cache.
+    #[serde(default)]
+    pub cache_n: Option<u64>,
+    /// Prompt tokens that were read.
+    #[serde(default)]
+    pub prompt_n: u64,
+    /// Time for them, in milliseconds.
+    #[serde(default)]
+    pub prompt_ms: f64,
+    /// Tokens written.
+    #[serde(default)]
+    pub predicted_n: u64,
+    /// Time for them, in milliseconds.
+    #[serde(default)]
+    pub predicted_ms: f64,
+}
+
+/// How far a prompt has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptProgress {
+    /// Tokens of the whole prompt.
+    pub total: u64,
+    /// Tokens done, those from the cache included.
+    pub processed: u64,
+}
