@@ -1,9 +1,10 @@
 //! The log on disk: every flipped byte is found, by both readers; heads; showing records.
 
 use crate::support::{TestHome, owner, second_reader};
+use bxcore::audit::AUDIT_VERSION;
 use bxcore::code::Code;
 use bxkit::audit_reader::{self, Expected};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A log with every kind of line that there is yet, and a payload file.
 async fn written() -> TestHome {
@@ -161,4 +162,44 @@ async fn files_and_folders_are_the_owners_alone() {
     started.call("t", 1, "list_dir", "{}").await;
     started.stop().await;
     assert_eq!(mode(&test.workspace("t")), 0o700);
+}
+
+/// A log of each version of the format: five records, of which one has its body in a payload file.
+fn golden(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(format!("audit-v{version}"))
+}
+
+#[test]
+fn a_log_of_every_version_holds_for_both_readers() {
+    for version in 1..=AUDIT_VERSION {
+        let verified = audit_reader::verify(&golden(version), None).unwrap();
+        assert_eq!(verified.records, 5, "version {version}");
+        if let Some(said) = second_reader(&golden(version)) {
+            said.unwrap();
+        }
+    }
+}
+
+/// An update of Boxmaker must be able to go on with the log that is there.
+#[test]
+fn a_log_of_every_version_is_gone_on_with() {
+    for version in 1..=AUDIT_VERSION {
+        let test = TestHome::new();
+        let folder = test.home.audit_dir();
+        let payloads = Path::new("payloads");
+        std::fs::create_dir_all(folder.join(payloads)).unwrap();
+        for below in [Path::new(""), payloads] {
+            for file in std::fs::read_dir(golden(version).join(below)).unwrap() {
+                let file = file.unwrap();
+                if file.file_type().unwrap().is_file() {
+                    std::fs::copy(file.path(), folder.join(below).join(file.file_name())).unwrap();
+                }
+            }
+        }
+        test.start_and_stop();
+        assert_eq!(test.verify().records, 6, "version {version}");
+        assert_eq!(test.records()[5]["kind"], "config");
+    }
 }
