@@ -2,6 +2,7 @@
 
 mod authority;
 mod backend;
+mod catalogs;
 mod engine;
 mod holds;
 mod inference;

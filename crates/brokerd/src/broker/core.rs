@@ -1,6 +1,7 @@
 //! What the keeper owns, and how it works through a batch of jobs. Synchronous.
 
 use super::job::{Begun, Job, Note, Reply};
+use super::register::Listed;
 use crate::audit::{Log, Synced};
 use crate::ledger::{Durability, Key, Ledger, LedgerError};
 use crate::tools::{Registry, Tool};
@@ -49,6 +50,7 @@ pub(super) struct Core {
     /// Calls that ran, whose result could not be stored. The next start finds their intents.
     pub(super) lost: HashSet<Key>,
     pub(super) now: fn() -> Timestamp,
+    pub(super) listed: Listed,
     /// Why nothing is granted any more.
     halted: Option<Problem>,
 }
@@ -70,6 +72,7 @@ impl Core {
             running: HashMap::new(),
             lost: HashSet::new(),
             now,
+            listed: Listed::default(),
             halted: None,
         }
     }
@@ -195,7 +198,8 @@ impl Core {
             Ok(None) | Err(_) => true,
         };
         let must_be_on_disk = match job {
-            Job::Register { .. } | Job::Forget { .. } => true,
+            Job::Forget { .. } => true,
+            Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => rises(&request.session, request.label),
             Job::Finish { key, output, .. } => {
                 let running = self.running.get(key);

@@ -4,9 +4,11 @@ use super::core::{Batch, Core, Fault};
 use super::job::{Note, OwnedRecord};
 use crate::audit::Synced;
 use crate::ledger::SessionRow;
-use bxcore::audit::Kind;
+use crate::tools::Registry;
+use bxcore::audit::{Kind, sha256_hex};
+use bxcore::guardrails::ToolRules;
 use bxcore::id::SessionId;
-use bxcore::tool::ToolSpec;
+use bxcore::tool::{ToolName, ToolSpec};
 use bxcore::wire::brokerd::{Authority, Register};
 
 impl Core {
@@ -29,10 +31,18 @@ impl Core {
         if held.is_none() && row.parent.is_some() {
             self.note_spawn(id, register, &row, batch);
         }
-        Ok(Authority {
-            label: row.label,
-            rules: self.ledger.rules(&row)?,
-        })
+        self.authority_of(&row)
+    }
+
+    /// Whether a registration changes nothing of what is held. Those of children are not looked at
+    /// that closely.
+    pub(super) fn is_registered(&self, id: &SessionId, register: &Register) -> bool {
+        let Ok(Some(held)) = self.ledger.session(id) else {
+            return false;
+        };
+        held.parent.is_none()
+            && register.raise.is_within(held.label)
+            && register.rules == held.rules
     }
 
     fn note_spawn(&self, id: SessionId, register: &Register, row: &SessionRow, batch: &mut Batch) {
@@ -54,11 +64,17 @@ impl Core {
     }
 
     /// What is held of a session.
-    pub(super) fn authority(&self, id: &SessionId) -> Result<Authority, Fault> {
+    pub(super) fn authority(&mut self, id: &SessionId) -> Result<Authority, Fault> {
         let row = self.ledger.known_session(id)?;
+        self.authority_of(&row)
+    }
+
+    fn authority_of(&mut self, row: &SessionRow) -> Result<Authority, Fault> {
+        let rules = self.ledger.rules(row)?;
         Ok(Authority {
             label: row.label,
-            rules: self.ledger.rules(&row)?,
+            tools_sha256: self.listed.sha256(&usable(&self.policy.tools, &rules)),
+            rules,
         })
     }
 
@@ -66,8 +82,7 @@ impl Core {
     pub(super) fn tools(&self, id: &SessionId) -> Result<Vec<ToolSpec>, Fault> {
         let row = self.ledger.known_session(id)?;
         let rules = self.ledger.rules(&row)?;
-        let tools = self.policy.tools.specs().into_iter();
-        let usable = tools.filter(|tool| rules.check(&tool.name, &tool.tags).is_ok());
+        let usable = usable(&self.policy.tools, &rules).into_iter();
         Ok(usable.cloned().collect())
     }
 
@@ -82,5 +97,34 @@ impl Core {
             }
         });
         Ok(())
+    }
+}
+
+/// The tools that rules let a session use, by name.
+fn usable<'a>(tools: &'a Registry, rules: &ToolRules) -> Vec<&'a ToolSpec> {
+    let mut usable = tools.specs();
+    usable.retain(|tool| rules.check(&tool.name, &tool.tags).is_ok());
+    usable
+}
+
+/// The list of tools whose hash was asked for last: nearly every session's is the same.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    names: Vec<ToolName>,
+    sha256: String,
+}
+
+impl Listed {
+    /// The hash of a list as it is sent. Tools stay what they are for the life of the process, so
+    /// that their names tell a list.
+    fn sha256(&mut self, tools: &[&ToolSpec]) -> String {
+        let names = tools.iter().map(|tool| &tool.name);
+        if self.sha256.is_empty() || !names.clone().eq(&self.names) {
+            // What was read from JSON can be written as such; a wrong hash has the list read again.
+            let text = serde_json::to_vec(tools).unwrap_or_default();
+            self.sha256 = sha256_hex(&text);
+            self.names = names.cloned().collect();
+        }
+        self.sha256.clone()
     }
 }

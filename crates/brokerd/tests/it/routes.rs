@@ -2,6 +2,7 @@
 
 use crate::support::{TestHome, owner, request, session};
 use brokerd::http::router;
+use bxcore::audit::sha256_hex;
 use bxcore::code::Code;
 use bxcore::role::Role;
 use bxcore::wire::brokerd::{AuditStatus, Authority, CallResult, ExplainRequest, Walk};
@@ -127,4 +128,28 @@ async fn each_route_is_for_its_callers() {
     shutdown.cancel();
     serving.await.unwrap();
     test.verify();
+}
+
+#[tokio::test]
+async fn whoever_registers_is_told_the_hash_of_the_tools_it_may_use() {
+    let test = TestHome::new();
+    let shutdown = CancellationToken::new();
+    let (Served { engine, .. }, serving) = served(&test, &shutdown);
+    let mut seen = Vec::new();
+    for denied in [&[][..], &["read_file"], &["list_dir", "read_file"], &[]] {
+        let mut register = owner();
+        register.rules.deny = denied.iter().map(ToString::to_string).collect();
+        let told: Authority = engine.put("/v1/sessions/s", &register).await.unwrap();
+        let listed = engine.get_raw("/v1/sessions/s/tools").await.unwrap();
+        let listed = listed.body.collect(1 << 20).await.unwrap();
+        assert_eq!(told.tools_sha256, sha256_hex(&listed), "{denied:?}");
+        let again: Authority = engine.get("/v1/sessions/s").await.unwrap();
+        assert_eq!(again, told);
+        seen.push(told.tools_sha256);
+    }
+    assert_eq!(seen[0], seen[3]);
+    assert_ne!(seen[0], seen[1]);
+    assert_ne!(seen[1], seen[2]);
+    shutdown.cancel();
+    serving.await.unwrap();
 }

@@ -42,6 +42,9 @@ pub struct Authority {
     pub label: Label,
     /// The tool rules that it is judged by.
     pub rules: ToolRules,
+    /// The SHA-256, as hex, of what `GET /v1/sessions/{id}/tools` answers: whoever has read that
+    /// answer needs not ask again.
+    pub tools_sha256: String,
 }
 
 /// A tool call to decide and to run.

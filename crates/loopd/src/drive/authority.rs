@@ -1,9 +1,15 @@
 //! Calls to brokerd: labels and tool calls.
 
+use super::catalogs::Catalogs;
+use crate::tools::Catalog;
+use bxcore::audit::sha256_hex;
+use bxcore::code::Code;
 use bxcore::id::SessionId;
-use bxcore::tool::ToolSpec;
+use bxcore::problem::Problem;
 use bxcore::wire::brokerd::{Authority, CallRequest, CallResult, Register};
 use bxkit::rpc::{CallError, Client};
+use serde_json::value::RawValue;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a tool call may take: the longest that brokerd lets a tool run, and some.
@@ -16,6 +22,7 @@ const QUICK_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Broker {
     quick: Client,
     tools: Client,
+    catalogs: Catalogs,
 }
 
 impl Broker {
@@ -24,6 +31,7 @@ impl Broker {
         Self {
             quick: client.clone().timeout(QUICK_TIMEOUT),
             tools: client.timeout(TOOL_TIMEOUT),
+            catalogs: Catalogs::default(),
         }
     }
 
@@ -38,11 +46,27 @@ impl Broker {
             .await
     }
 
-    /// The tools that a session may use.
-    pub async fn tools(&self, session: &SessionId) -> Result<Vec<ToolSpec>, CallError> {
-        self.quick
-            .get(&format!("/v1/sessions/{session}/tools"))
-            .await
+    /// The tools that a session may use, whose list has this hash: asked for once a list.
+    pub async fn catalog(
+        &self,
+        session: &SessionId,
+        tools_sha256: &str,
+    ) -> Result<Arc<Catalog>, CallError> {
+        if let Some(known) = self.catalogs.get(tools_sha256) {
+            return Ok(known);
+        }
+        let path = format!("/v1/sessions/{session}/tools");
+        let listed: Box<RawValue> = self.quick.get(&path).await?;
+        let tools = serde_json::from_str(listed.get()).map_err(|error| {
+            let title = "brokerd's list of tools can't be read";
+            CallError::Refused(Problem::new(Code::Internal, title).detail(error.to_string()))
+        })?;
+        let catalog = Arc::new(Catalog::new(tools));
+        // brokerd may have been started anew in between, with another list.
+        if sha256_hex(listed.get().as_bytes()) == tools_sha256 {
+            self.catalogs.keep(tools_sha256, &catalog);
+        }
+        Ok(catalog)
     }
 
     /// Has a tool call decided and run.

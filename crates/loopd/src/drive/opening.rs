@@ -205,8 +205,9 @@ impl Engine {
             rules,
         };
         let authority = self.broker.register(session, &register).await?;
-        let tools = self.broker.tools(session).await?;
-        Ok((authority, Arc::new(Catalog::new(tools))))
+        let catalog = self.broker.catalog(session, &authority.tools_sha256);
+        let catalog = catalog.await?;
+        Ok((authority, catalog))
     }
 
     fn opening(
