@@ -66,6 +66,27 @@ async fn check_state(folder: &Folder, store: &Store, expected: &BTreeMap<Session
 }
 
 #[test]
+fn what_a_start_puts_right_stays_in_the_journal_until_it_is_synced() {
+    let journal = |folder: &Folder| folder.number("SELECT count(*) FROM journal");
+    let folder = Folder::new();
+    block_on(async {
+        let (store, _) = folder.open();
+        for batch in history() {
+            store.commit(batch).await.unwrap();
+        }
+        let crashed = folder.crashed();
+        store.close().await;
+        fs::write(crashed.log(&id("chat-a")), "").unwrap();
+        let before = journal(&crashed);
+        let (again, recovery) = crashed.open();
+        assert!(!recovery.repaired.is_empty(), "{recovery:?}");
+        assert!(journal(&crashed) >= before && before > 0);
+        again.close().await;
+        assert_eq!(journal(&crashed), 0);
+    });
+}
+
+#[test]
 fn a_crash_after_any_batch_loses_nothing_and_charges_once() {
     let folder = Folder::new();
     block_on(async {
