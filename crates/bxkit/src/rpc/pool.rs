@@ -7,14 +7,19 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 
-/// How many unused connections are kept.
-pub const MAX_IDLE_CONNECTIONS: usize = 64;
+/// How many unused connections are kept: as many as sessions may well be at work at once.
+pub const MAX_IDLE_CONNECTIONS: usize = 256;
+
+/// How long an unused connection is kept while others are used. The memory that a crowd needed is
+/// given back after it.
+const MAX_IDLE_SECS: u64 = 10;
 
 /// How often connecting is tried while the server's backlog is full.
 const MAX_CONNECT_TRIES: u32 = 50;
@@ -32,7 +37,14 @@ type Sender = SendRequest<Full<Bytes>>;
 #[derive(Debug)]
 pub(super) struct Pool {
     socket: PathBuf,
-    idle: Mutex<Vec<Sender>>,
+    /// Those that were used last stand last.
+    idle: Mutex<VecDeque<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: Sender,
+    since: Instant,
 }
 
 /// A connection in use. Given back when its answer is read to the end; dropped, it is closed, which
@@ -48,9 +60,18 @@ impl Lease {
         if self.sender.is_closed() {
             return;
         }
+        let since = Instant::now();
+        let old = Duration::from_secs(MAX_IDLE_SECS);
         let mut idle = self.pool.idle();
+        while idle
+            .front()
+            .is_some_and(|kept| since.duration_since(kept.since) > old)
+        {
+            idle.pop_front();
+        }
         if idle.len() < MAX_IDLE_CONNECTIONS {
-            idle.push(self.sender);
+            let sender = self.sender;
+            idle.push_back(Idle { sender, since });
         }
     }
 }
@@ -148,10 +169,10 @@ impl Pool {
 
     /// The connection used last: the others grow old and the server may drop them.
     fn take_idle(&self) -> Option<Sender> {
-        self.idle().pop()
+        self.idle().pop_back().map(|kept| kept.sender)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Sender>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, VecDeque<Idle>> {
         // Only pushes and pops happen under the lock, so a panic can't have left it half-done.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
