@@ -12,6 +12,6 @@ pub use fatal::{Fatal, FatalSwitch};
 pub use logging::{LOG_VARIABLE, init_logging, print_error};
 pub use shell::{
     LIFELINE_GRACE_SECS, MAIN_GRACE_SECS, MAX_BLOCKING_THREADS, MAX_DESCRIPTORS,
-    MAX_WORKER_THREADS, RUNTIME_GRACE_SECS, run,
+    RUNTIME_GRACE_SECS, WORKER_THREADS, run,
 };
 pub use tasks::Tasks;

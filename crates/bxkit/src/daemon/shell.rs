@@ -30,8 +30,11 @@ pub const RUNTIME_GRACE_SECS: u64 = 2;
 /// How long a role whose supervisor is gone may live in all.
 pub const LIFELINE_GRACE_SECS: u64 = MAIN_GRACE_SECS * 2 + RUNTIME_GRACE_SECS + 3;
 
-/// How many threads run a role's async code at most, where it asks for nothing else.
-pub const MAX_WORKER_THREADS: usize = 4;
+/// How many threads run a role's async code, where it asks for nothing else.
+///
+/// What takes long runs on threads of its own, so that one is enough, and a second one costs more
+/// than it does: a turn is many short steps, and each would wake the other thread to look for work.
+pub const WORKER_THREADS: usize = 1;
 
 /// How many threads run a role's blocking code at most.
 pub const MAX_BLOCKING_THREADS: usize = 64;
@@ -158,7 +161,7 @@ async fn until_end(
 fn runtime(worker_threads: Option<usize>) -> io::Result<tokio::runtime::Runtime> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let workers = worker_threads
-        .unwrap_or(cores.min(MAX_WORKER_THREADS))
+        .unwrap_or(WORKER_THREADS)
         .clamp(1, cores.max(2));
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
