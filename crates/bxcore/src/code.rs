@@ -134,6 +134,8 @@ codes! {
     NotAuthorised = "not-authorised", 401;
     /// The request is not what this address takes.
     BadRequest = "bad-request", 400;
+    /// What was typed can't be done as it stands.
+    BadUsage = "bad-usage", 422;
     /// There is nothing at this address.
     NotFound = "not-found", 404;
     /// What was sent is larger than the limit.

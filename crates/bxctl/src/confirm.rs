@@ -17,7 +17,7 @@ pub(crate) fn firmly(context: &Context<'_>, question: &str) -> Result<bool, Fail
     match reply(context, &format!("{question} [y/N] ")) {
         Some(reply) => Ok(matches!(reply.as_str(), "y" | "yes")),
         None => Err(Problem::new(
-            Code::BadRequest,
+            Code::BadUsage,
             "There is nobody to ask for a confirmation",
         )
         .hint("say so with --yes")

@@ -43,6 +43,7 @@ pub const fn of_command(code: Code) -> u8 {
         Code::ConfigInvalid
         | Code::HomeUnusable
         | Code::BadRequest
+        | Code::BadUsage
         | Code::NotFound
         | Code::TooLarge
         | Code::SessionUnknown

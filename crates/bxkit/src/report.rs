@@ -2,6 +2,7 @@
 //!
 //! One shape everywhere: what happened, why, what to do, where to read more.
 
+use bxcore::code::Code;
 use bxcore::problem::Problem;
 use std::fmt::Write;
 
@@ -18,6 +19,11 @@ const RESET: &str = "\x1b[0m";
 pub fn color_on_stderr() -> bool {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     !plain && std::io::IsTerminal::is_terminal(&std::io::stderr())
+}
+
+/// The runbook's page about a code.
+pub fn page(code: Code) -> String {
+    format!("docs/runbook/{code}.md")
 }
 
 /// The problem as lines for a person, ending in a line break.
@@ -56,7 +62,7 @@ pub fn render_problem(problem: &Problem, color: bool) -> String {
         let lead = if number == 0 { "try:" } else { "    " };
         let _ = writeln!(text, "  {cyan}{lead}{reset} {}", visible(line));
     }
-    let _ = writeln!(text, "  {dim}see: docs/runbook/{code}.md{reset}");
+    let _ = writeln!(text, "  {dim}see: {}{reset}", page(code));
     text
 }
 
@@ -88,7 +94,6 @@ fn visible(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bxcore::code::Code;
 
     #[test]
     fn all_parts_are_shown_in_order() {

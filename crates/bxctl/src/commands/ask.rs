@@ -95,7 +95,9 @@ fn exit_code(report: &TurnReport) -> Option<u8> {
 fn question(text: String) -> Result<String, Failure> {
     let text = if text == "-" { read_stdin()? } else { text };
     if text.trim().is_empty() {
-        return Err(Failure::new(Code::BadRequest, "There is no question"));
+        return Err(Problem::new(Code::BadUsage, "There is no question")
+            .hint("boxmaker ask \"What is the capital of France?\"\nboxmaker ask - < question.txt")
+            .into());
     }
     Ok(text)
 }
@@ -107,7 +109,7 @@ fn read_stdin() -> Result<String, Failure> {
         .take(MAX_TEXT_BYTES + 1)
         .read_to_end(&mut bytes);
     let wrong =
-        |why: String| Problem::new(Code::BadRequest, "The question can't be read").detail(why);
+        |why: String| Problem::new(Code::BadUsage, "The question can't be read").detail(why);
     read.map_err(|error| wrong(format!("standard input: {error}")))?;
     if bytes.len() as u64 > MAX_TEXT_BYTES {
         let why = format!("it is longer than {MAX_TEXT_BYTES} bytes");

@@ -8,11 +8,12 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, sanitize};
 use bxcore::code::Code;
-use bxkit::audit_reader::{Expected, Verified, verify};
+use bxkit::audit_reader::{AuditFault, Expected, Verified, verify};
 use bxkit::rpc::CallError;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// What to do with the log.
 #[derive(Debug, Subcommand)]
@@ -86,6 +87,9 @@ fn check(context: &Context<'_>, args: &VerifyArgs) -> Outcome {
         .folder
         .clone()
         .unwrap_or_else(|| context.home.audit_dir());
+    if args.folder.is_none() && args.head.is_none() && !has_log(&folder) {
+        return nothing_yet(context);
+    }
     let Verified { records, head } =
         verify(&folder, args.head.as_ref()).map_err(|fault| fault.problem())?;
     if context.output.json {
@@ -98,6 +102,26 @@ fn check(context: &Context<'_>, args: &VerifyArgs) -> Outcome {
             head.hex()
         );
         context.output.answer(&text)?;
+    }
+    Ok(())
+}
+
+/// Whether anything was ever recorded in a home; what can't be looked at is for `verify` to tell.
+fn has_log(folder: &Path) -> bool {
+    match bxkit::audit_reader::segments(folder) {
+        Ok(segments) => !segments.is_empty(),
+        Err(AuditFault::Unreadable { source, .. }) => source.kind() != ErrorKind::NotFound,
+        Err(_) => true,
+    }
+}
+
+fn nothing_yet(context: &Context<'_>) -> Outcome {
+    if context.output.json {
+        let value = json!({ "records": 0, "seq": 0, "head": null });
+        context.output.answer_json(&value)?;
+    } else {
+        let text = "nothing was recorded in this home yet, so there is nothing to verify\n";
+        context.output.answer(text)?;
     }
     Ok(())
 }

@@ -67,9 +67,9 @@ pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
     Ok(())
 }
 
-/// A name from the time: sorts by it, and is good in any file system.
+/// A name from the time: sorts by it, and keeps to the rule for names of backups.
 fn stamp(now: jiff::Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H-%M-%SZ").to_string()
+    now.strftime("%Y-%m-%dt%H-%M-%Sz").to_string()
 }
 
 /// What could not be copied.
@@ -160,6 +160,8 @@ mod tests {
     #[test]
     fn names_sort_by_time() {
         let name = stamp("2026-11-30T08:09:10Z".parse().unwrap());
-        assert_eq!(name, "2026-11-30T08-09-10Z");
+        assert_eq!(name, "2026-11-30t08-09-10z");
+        // loopd's rule for these names is that of a session's id.
+        bxcore::id::SessionId::new(name).unwrap();
     }
 }

@@ -39,7 +39,7 @@ fn write_all(command: clap::Command, folder: &Path) -> Result<(), Failure> {
         .and_then(|()| clap_mangen::generate_to(command, folder))
         .map_err(|error| {
             file_problem(
-                Code::BadRequest,
+                Code::BadUsage,
                 "The manual can't be written",
                 folder,
                 &error,

@@ -36,7 +36,7 @@ impl UpArgs {
 /// What a mere client says to `up`.
 pub(crate) fn only_boxmaker() -> Failure {
     Problem::new(
-        Code::BadRequest,
+        Code::BadUsage,
         "`up` is a command of the `boxmaker` executable",
     )
     .detail("bxctl is the client alone: it can't be the roles")

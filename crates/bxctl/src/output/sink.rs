@@ -3,6 +3,7 @@
 use super::style::Paint;
 use bxcore::problem::Problem;
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// The widest text for a person, in columns: longer lines are hard to read.
@@ -21,6 +22,13 @@ impl Gone {
     pub fn is_reader_gone(&self) -> bool {
         self.0.kind() == ErrorKind::BrokenPipe
     }
+}
+
+/// A problem as a program reads it: with the page that a person is pointed to.
+fn for_program(problem: &Problem) -> Value {
+    let mut value = serde_json::json!(problem);
+    value["see"] = bxkit::report::page(problem.code).into();
+    value
 }
 
 /// Where a command's words go and in which form.
@@ -95,12 +103,26 @@ impl Output {
     /// Tells what went wrong: as JSON for a program, else in lines for a person.
     pub fn problem(&self, problem: &Problem) {
         if self.json {
-            let json = serde_json::to_string(problem).unwrap_or_default();
-            return self.note(&json);
+            return self.note(&for_program(problem).to_string());
         }
         self.note_raw(&bxkit::report::render_problem(
             problem,
             self.paint_err == Paint::Colour,
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bxcore::code::Code;
+
+    #[test]
+    fn a_program_is_told_the_page_too() {
+        let value = for_program(&Problem::new(Code::NoBackend, "none").hint("add one"));
+        assert_eq!(
+            value.to_string(),
+            r#"{"code":"no-backend","hint":"add one","see":"docs/runbook/no-backend.md","title":"none"}"#
+        );
     }
 }

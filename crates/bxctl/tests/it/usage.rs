@@ -74,10 +74,10 @@ fn up_needs_the_full_executable() {
     let output = bxctl(home.path(), &["up"]);
     assert_eq!(output.status.code(), Some(2));
     insta::assert_snapshot!(text(&output.stderr), @"
-    error[bad-request]: `up` is a command of the `boxmaker` executable
+    error[bad-usage]: `up` is a command of the `boxmaker` executable
       bxctl is the client alone: it can't be the roles
       try: boxmaker up
-      see: docs/runbook/bad-request.md
+      see: docs/runbook/bad-usage.md
     ");
 }
 

@@ -208,8 +208,9 @@ impl Engine {
     /// Makes a consistent copy of everything that is kept, while everything goes on.
     pub async fn backup(&self, name: &str) -> Result<BackupReport, Problem> {
         let name = BackupName::new(name).map_err(|error| {
-            Problem::new(Code::BadRequest, "A backup can't have this name")
+            Problem::new(Code::BadUsage, "A backup can't have this name")
                 .detail(error.to_string())
+                .hint("leave the name out, and it is the time")
         })?;
         Ok(self.store.backup(name).await?)
     }

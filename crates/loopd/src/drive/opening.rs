@@ -278,7 +278,7 @@ fn kept(backend: &BackendInfo) -> KeptReasoning {
 fn check_text(text: &str) -> Result<(), Problem> {
     if text.trim().is_empty() {
         return Err(Problem::new(
-            Code::BadRequest,
+            Code::BadUsage,
             "There is nothing to answer: the message is empty",
         ));
     }

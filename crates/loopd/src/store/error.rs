@@ -102,7 +102,7 @@ impl StoreError {
             Self::SessionBusy(_) => Code::SessionHeld,
             Self::TranscriptBroken { .. } => Code::TranscriptBroken,
             Self::TranscriptFull { .. } => Code::TooLarge,
-            Self::BackupExists { .. } => Code::BadRequest,
+            Self::BackupExists { .. } => Code::BadUsage,
             Self::Batch { .. } | Self::Closed => Code::Internal,
         }
     }
@@ -140,11 +140,16 @@ impl From<StoreError> for bxcore::problem::Problem {
             Code::TranscriptBroken => "The session's transcript can't be read",
             Code::SessionHeld => "The session is in use",
             Code::TooLarge => "The session's transcript is full",
-            Code::BadRequest => "The backup can't be made",
+            Code::BadUsage => "The backup can't be made",
             Code::HomeHeld => "The state folder is in use",
             Code::StateBroken => "The state database can't be used",
             _ => "What happened could not be stored",
         };
-        Self::new(error.code(), title).detail(error.to_string())
+        let problem = Self::new(error.code(), title).detail(error.to_string());
+        match error {
+            StoreError::SessionUnknown(_) => problem.hint("`boxmaker sessions` lists them"),
+            StoreError::BackupExists { .. } => problem.hint("take another name, or none"),
+            _ => problem,
+        }
     }
 }

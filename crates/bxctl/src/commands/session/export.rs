@@ -6,9 +6,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
 use bxcore::code::Code;
 use bxcore::id::SessionId;
+use bxcore::problem::Problem;
 use bxkit::rpc::RawResponse;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -24,14 +25,7 @@ pub(super) async fn run(
         }
         return Ok(());
     };
-    let failed = |error: &std::io::Error| {
-        file_problem(
-            Code::BadRequest,
-            "The transcript can't be written",
-            path,
-            error,
-        )
-    };
+    let failed = |error: &std::io::Error| not_written(path, error);
     let mut file = create(path).map_err(|error| failed(&error))?;
     while let Some(piece) = log.body.chunk().await {
         file.write_all(&piece?).map_err(|error| failed(&error))?;
@@ -54,6 +48,17 @@ pub(super) async fn transcript(
         .await?)
 }
 
+fn not_written(path: &Path, error: &std::io::Error) -> Problem {
+    if error.kind() == ErrorKind::AlreadyExists {
+        return Problem::new(Code::BadUsage, "The file is there already")
+            .detail(path.display().to_string())
+            .hint("name another file, or move that one away");
+    }
+    let title = "The transcript can't be written";
+    file_problem(Code::BadUsage, title, path, error)
+        .hint("name a file in a folder that you may write to")
+}
+
 /// A new file for the owner alone; one that is there is not overwritten.
 fn create(path: &Path) -> std::io::Result<File> {
     OpenOptions::new()
@@ -61,4 +66,23 @@ fn create(path: &Path) -> std::io::Result<File> {
         .create_new(true)
         .mode(0o600)
         .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_there_is_kept_and_named() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("out.jsonl");
+        create(&path).unwrap();
+        let problem = not_written(&path, &create(&path).unwrap_err());
+        assert_eq!(problem.code, Code::BadUsage);
+        assert_eq!(problem.title, "The file is there already");
+        assert!(problem.hint.is_some());
+        let nowhere = root.path().join("none/out.jsonl");
+        let problem = not_written(&nowhere, &create(&nowhere).unwrap_err());
+        assert_eq!(problem.title, "The transcript can't be written");
+    }
 }
