@@ -12,6 +12,7 @@ pub mod id;
 pub mod json;
 pub mod label;
 pub mod money;
+pub mod net;
 pub mod problem;
 pub mod role;
 pub mod text;

@@ -1,6 +1,7 @@
 //! Where a server is: its name resolved once, before the process gives up the right to resolve.
 
-use crate::config::{BackendUrl, is_own_network};
+use crate::config::BackendUrl;
+use bxcore::net::is_own_network;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 /// How many addresses of one name are tried.

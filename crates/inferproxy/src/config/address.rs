@@ -1,5 +1,6 @@
 //! Addresses of model servers: which may be named at all. Pure; resolving a name is for others.
 
+use bxcore::net::is_own_network;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -41,7 +42,7 @@ impl BackendUrl {
     /// Reads a base address; a `/v1` at its end is dropped.
     ///
     /// An address given as a number must be on loopback, link-local or private (RFC 1918,
-    /// RFC 4193). A name is judged after it was resolved, by [`is_own_network`].
+    /// RFC 4193). A name is judged after it was resolved, by [`bxcore::net::is_own_network`].
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.len() > MAX_URL_BYTES
@@ -116,14 +117,6 @@ impl BackendUrl {
 impl fmt::Display for BackendUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}{}", self.authority(), self.path)
-    }
-}
-
-/// Whether an address is on this box or in a network that is not the public one.
-pub fn is_own_network(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
     }
 }
 

@@ -60,12 +60,12 @@ fn check_url(url: &str, key: String) -> Result<(), InvalidValue> {
     let hint = match error {
         AddressError::Malformed | AddressError::Extras => "for example http://127.0.0.1:8080",
         AddressError::Tls => {
-            "write http:// for a server on this box or in your network; a server behind TLS \
-             is a [provider.NAME] in brokerd.toml"
+            "write http:// for a server on this box or in your network; servers behind TLS and \
+             models in the cloud can't be used yet"
         }
         AddressError::Public => {
-            "a server outside of your network is a [provider.NAME] in brokerd.toml, so that each \
-             call is decided and recorded"
+            "models in the cloud can't be used yet: so far nothing that is said leaves your own \
+             network"
         }
     };
     Err(InvalidValue::new(key, error.to_string()).hint(hint))
@@ -251,14 +251,14 @@ mod tests {
     }
 
     #[test]
-    fn a_public_address_points_to_providers() {
+    fn a_public_address_is_told_to_be_of_no_use_yet() {
         let text = "[[backend]]\nname = \"cloud\"\nurl = \"http://1.2.3.4\"\nkind = \"openai\"\n";
         assert_snapshot!(refusal(text), @r#"
         inferproxy.toml:3:7: `backend.0.url`: it is a public address, not on this box or in a private network
           |
         3 | url = "http://1.2.3.4"
           |       ^^^^^^^^^^^^^^^^
-        a server outside of your network is a [provider.NAME] in brokerd.toml, so that each call is decided and recorded
+        models in the cloud can't be used yet: so far nothing that is said leaves your own network
         "#);
     }
 }

@@ -29,6 +29,7 @@ pub(super) async fn run(context: &Context<'_>, args: &AddArgs) -> Outcome {
     let args = &settled(context, &path, args)?;
     let text = edit::added(&current(&path)?, args)?;
     check(context, &path, &text)?;
+    look::own_addresses(&args.url)?;
     bxkit::fsx::write_atomic(&path, text.as_bytes(), CONFIG_MODE).map_err(|error| {
         file_problem(
             Code::HomeUnusable,
@@ -100,7 +101,7 @@ fn settled(context: &Context<'_>, path: &Path, args: &AddArgs) -> Result<AddArgs
                 ..args.clone()
             };
             check(context, path, &edit::added(&current(path)?, &draft)?)?;
-            look::kind(&args.url).ok_or_else(|| unknown_kind(&args.url))?
+            look::kind(&args.url)?.ok_or_else(|| unknown_kind(&args.url))?
         }
         (kind, ..) => kind,
     };
@@ -130,8 +131,21 @@ fn check(context: &Context<'_>, path: &Path, text: &str) -> Outcome {
             &error,
         )
     })?;
-    launcher.check_config(context.home, Role::Inferproxy, &draft.0)?;
-    Ok(())
+    let checked = launcher.check_config(context.home, Role::Inferproxy, &draft.0);
+    checked.map_err(|problem| as_of(problem, &draft.0, path).into())
+}
+
+/// The problem with the owner's file named, in place of the draft that nobody has seen.
+fn as_of(problem: Problem, draft: &Path, path: &Path) -> Problem {
+    let named = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        [path.display().to_string(), name.to_string_lossy().into_owned()]
+    };
+    let mut detail = problem.detail;
+    for (of_draft, of_file) in named(draft).iter().zip(named(path)) {
+        detail = detail.map(|detail| detail.replace(of_draft, &of_file));
+    }
+    Problem { detail, ..problem }
 }
 
 /// A file that is gone again whatever happens.
@@ -172,5 +186,22 @@ async fn in_use(connection: &Connection, name: &BackendName) -> Result<BackendIn
             Err(_) => {}
         }
         tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owner_reads_the_name_of_their_own_file() {
+        let problem = Problem::new(Code::ConfigInvalid, "wrong")
+            .detail("/c/inferproxy.toml.draft:3:7: x\nin inferproxy.toml.draft");
+        let draft = Path::new("/c/inferproxy.toml.draft");
+        let shown = as_of(problem, draft, Path::new("/c/inferproxy.toml"));
+        assert_eq!(
+            shown.detail.unwrap(),
+            "/c/inferproxy.toml:3:7: x\nin inferproxy.toml"
+        );
     }
 }

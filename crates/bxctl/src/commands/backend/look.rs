@@ -1,9 +1,11 @@
 //! What kind of server listens at an address, asked in the few bytes of HTTP that takes.
 //!
-//! Only after the role's own check has found the address to be on this machine or in the owner's
-//! network.
+//! Nothing is sent to an address that is not on this machine or in the owner's network.
 
 use super::Kind;
+use bxcore::code::Code;
+use bxcore::net::is_own_network;
+use bxcore::problem::Problem;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -11,15 +13,48 @@ use std::time::Duration;
 /// How long each step of the question may take, in seconds.
 const STEP_SECS: u64 = 3;
 
+/// How many addresses of one name are looked at.
+const MAX_ADDRESSES: usize = 64;
+
 /// The most of an answer that is read, in bytes.
 const MAX_ANSWER_BYTES: u64 = 256 * 1024;
 
 /// The kind of the server at `url`; none if nobody answers.
-pub(super) fn kind(url: &str) -> Option<Kind> {
-    let (host, authority) = host(url)?;
-    let address = authority.to_socket_addrs().ok()?.next()?;
-    let answer = ask(address, &host).ok()?;
-    kind_of(&answer)
+///
+/// # Errors
+/// As of [`own_addresses`].
+pub(super) fn kind(url: &str) -> Result<Option<Kind>, Problem> {
+    let addresses = own_addresses(url)?;
+    let answer = || {
+        let (host, _) = host(url)?;
+        ask(*addresses.first()?, &host).ok()
+    };
+    Ok(answer().and_then(|answer| kind_of(&answer)))
+}
+
+/// Where the server at `url` may be asked; nowhere if its name leads nowhere now.
+///
+/// # Errors
+/// All that the name leads to is public.
+pub(super) fn own_addresses(url: &str) -> Result<Vec<SocketAddr>, Problem> {
+    let found = host(url).and_then(|(_, authority)| authority.to_socket_addrs().ok());
+    let found: Vec<SocketAddr> = found.into_iter().flatten().take(MAX_ADDRESSES).collect();
+    only_own(url, &found)
+}
+
+/// Those of the addresses that are the owner's own. Pure.
+fn only_own(url: &str, found: &[SocketAddr]) -> Result<Vec<SocketAddr>, Problem> {
+    let is_own = |address: &&SocketAddr| is_own_network(address.ip());
+    let own: Vec<SocketAddr> = found.iter().filter(is_own).copied().collect();
+    match found.first() {
+        Some(public) if own.is_empty() => Err(Problem::new(
+            Code::ConfigInvalid,
+            "A model server must be on this box or in your own network",
+        )
+        .detail(format!("{url} leads to {}, which is a public address", public.ip()))
+        .hint("models in the cloud can't be used yet: so far nothing that is said leaves your own network")),
+        _ => Ok(own),
+    }
 }
 
 /// The host with its port as it stands in the address, and the same with a port in any case.
@@ -108,11 +143,28 @@ mod tests {
     }
 
     #[test]
+    fn a_public_address_is_refused_before_anything_is_sent() {
+        let check = |found: &[&str], expect: Option<&[&str]>| {
+            let parsed = |all: &[&str]| -> Vec<SocketAddr> {
+                all.iter().map(|text| text.parse().unwrap()).collect()
+            };
+            let own = only_own("http://box", &parsed(found));
+            assert_eq!(own.ok(), expect.map(parsed), "{found:?}");
+        };
+        check(&["127.0.0.1:80", "[::1]:80"], Some(&["127.0.0.1:80", "[::1]:80"]));
+        check(&["1.1.1.1:80", "192.168.1.2:80"], Some(&["192.168.1.2:80"]));
+        check(&["1.1.1.1:80"], None);
+        check(&["[2001:db8::1]:80", "8.8.8.8:80"], None);
+        check(&[], Some(&[]));
+        assert_eq!(kind("http://1.1.1.1:80").unwrap_err().code, Code::ConfigInvalid);
+    }
+
+    #[test]
     fn a_server_that_says_nothing_in_time_is_none() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || drop(listener.accept()));
-        assert_eq!(kind(&url), None);
+        assert_eq!(kind(&url), Ok(None));
         server.join().unwrap();
     }
 }
