@@ -13,6 +13,7 @@ mod logs;
 mod machine;
 mod notify;
 mod part;
+mod presence;
 mod process;
 mod relay;
 mod shell;

@@ -16,12 +16,11 @@ const MAX_REPLY_BYTES: u64 = 64;
 pub(crate) fn firmly(context: &Context<'_>, question: &str) -> Result<bool, Failure> {
     match reply(context, &format!("{question} [y/N] ")) {
         Some(reply) => Ok(matches!(reply.as_str(), "y" | "yes")),
-        None => Err(Problem::new(
-            Code::BadUsage,
-            "There is nobody to ask for a confirmation",
-        )
-        .hint("say so with --yes")
-        .into()),
+        None => Err(
+            Problem::new(Code::BadUsage, "There is nobody to ask for a confirmation")
+                .hint("say so with --yes")
+                .into(),
+        ),
     }
 }
 

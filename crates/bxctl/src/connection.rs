@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub(crate) loopd: Client,
     pub(crate) brokerd: Client,
     pub(crate) inferproxy: Client,
+    /// What keeps a background supervisor from leaving, where it was asked for.
+    attached: Option<EventStream>,
 }
 
 impl Connection {
@@ -65,6 +67,7 @@ impl Connection {
             loopd: client(home.socket(Role::Loopd)),
             brokerd: client(home.socket(Role::Brokerd)),
             inferproxy: client(home.socket(Role::Inferproxy)),
+            attached: None,
         }
     }
 
@@ -73,11 +76,13 @@ impl Connection {
         self.supervisor.get("/v1/status").await
     }
 
-    /// Keeps a background supervisor from leaving, for as long as the stream is held.
+    /// Keeps a background supervisor from leaving, for as long as the connection is held.
     ///
-    /// None where that can't be asked for: the turn itself keeps it too.
-    pub(crate) async fn attach(&self) -> Option<EventStream> {
-        self.supervisor.get_stream("/v1/attach").await.ok()
+    /// # Errors
+    /// It leaves already.
+    pub(crate) async fn attach(&mut self) -> Result<(), CallError> {
+        self.attached = Some(self.supervisor.get_stream("/v1/attach").await?);
+        Ok(())
     }
 }
 
@@ -87,7 +92,7 @@ pub(crate) fn not_running() -> Problem {
         Code::RoleUnreachable,
         "Boxmaker is not running in this home",
     )
-    .hint("`boxmaker up` starts it; `boxmaker ask` and `boxmaker chat` start it by themselves")
+    .hint("`boxmaker up` starts it; `boxmaker ask`, `chat` and most others start it by themselves")
 }
 
 /// The owner's token, if a supervisor has left one.

@@ -11,6 +11,7 @@ use bxcore::id::BackendName;
 use bxcore::problem::Problem;
 use bxcore::wire::inferproxy::{BackendInfo, BackendOrigin, BackendState};
 use bxcore::wire::supervisor::{ProcessState, RoleStatus, Status};
+use bxkit::rpc::CallError;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -30,28 +31,49 @@ const POLL_MS: u64 = 200;
 const STARTER_VARIABLE: &str = "BOXMAKER_STARTER";
 
 /// Connects to what runs, and starts it in the background where nothing does.
+///
+/// A supervisor that is on its way out is waited for, and a new one started. The one that is found
+/// does not leave by itself for as long as the connection is held.
 pub(crate) async fn ensure_up(context: &Context<'_>) -> Result<Connection, Failure> {
     let mut progress = context.progress();
-    let connection = match Connection::find(context.home).await? {
-        Some(connection) => connection,
-        None => {
-            let Some(launcher) = context.launcher else {
-                return Err(not_running().into());
-            };
-            progress.status("starting Boxmaker in the background …");
-            launcher.start_background(context.home)?;
-            Connection::open(context).await?
+    let deadline = Instant::now() + Duration::from_secs(ROLES_WITHIN_SECS);
+    loop {
+        let left = match Connection::find(context.home).await? {
+            Some(mut connection) => match all_ready(&mut connection).await {
+                Ok(()) => return Ok(connection),
+                Err(Missing::House(error)) => error.problem(),
+                Err(Missing::Role(problem)) => return Err(problem.into()),
+            },
+            None => {
+                let Some(launcher) = context.launcher else {
+                    return Err(not_running().into());
+                };
+                progress.status("starting Boxmaker in the background …");
+                launcher.start_background(context.home)?;
+                not_running()
+            }
+        };
+        if Instant::now() > deadline {
+            return Err(left.into());
         }
-    };
-    all_ready(&connection).await?;
-    Ok(connection)
+        tokio::time::sleep(Duration::from_millis(ROLES_POLL_MS)).await;
+    }
+}
+
+/// What is not there.
+enum Missing {
+    /// The whole house: it left, or is about to.
+    House(CallError),
+    /// A role, that does not come up.
+    Role(Problem),
 }
 
 /// Waits until every role answers: a house may have been begun by somebody else a moment ago.
-async fn all_ready(connection: &Connection) -> Result<(), Failure> {
+async fn all_ready(connection: &mut Connection) -> Result<(), Missing> {
     let deadline = Instant::now() + Duration::from_secs(ROLES_WITHIN_SECS);
+    connection.attach().await.map_err(Missing::House)?;
     loop {
-        let status = connection.status().await?;
+        let status = connection.status().await.map_err(Missing::House)?;
         let Some(missing) = status
             .roles
             .iter()
@@ -60,7 +82,7 @@ async fn all_ready(connection: &Connection) -> Result<(), Failure> {
             return Ok(());
         };
         if Instant::now() > deadline {
-            return Err(not_ready(missing).into());
+            return Err(Missing::Role(not_ready(missing)));
         }
         tokio::time::sleep(Duration::from_millis(ROLES_POLL_MS)).await;
     }

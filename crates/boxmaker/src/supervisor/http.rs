@@ -2,6 +2,7 @@
 
 use super::machine::{End, Event};
 use super::part::Part;
+use super::presence::Presence;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::{Json, Router, routing};
@@ -12,8 +13,6 @@ use bxcore::wire::supervisor::{ProcessState, Status};
 use bxkit::home::Home;
 use bxkit::rpc::{ApiError, event_stream};
 use futures_util::StreamExt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -29,8 +28,7 @@ pub(crate) struct Desk {
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) began: Instant,
     pub(crate) stopping: CancellationToken,
-    /// How many clients want the house to stay.
-    pub(crate) listeners: Arc<AtomicUsize>,
+    pub(crate) presence: Presence,
 }
 
 /// The routes of `bxcore::wire::supervisor`.
@@ -38,6 +36,7 @@ pub(crate) fn routes(desk: Desk) -> Router {
     Router::new()
         .route("/v1/status", routing::get(status))
         .route("/v1/down", routing::post(down))
+        .route("/v1/leave", routing::post(leave))
         .route("/v1/attach", routing::get(attach))
         .route("/v1/starter", routing::post(starter))
         .route("/v1/roles/{role}/restart", routing::post(restart))
@@ -49,18 +48,35 @@ async fn status(State(desk): State<Desk>) -> Json<Status> {
 }
 
 async fn down(State(desk): State<Desk>) -> Result<(), ApiError> {
+    desk.presence.leave(usize::MAX);
     desk.send(Event::Stop(End::Asked)).await
 }
 
-async fn attach(State(desk): State<Desk>) -> Response {
-    let here = Here::new(&desk.listeners);
+async fn leave(State(desk): State<Desk>) -> Result<Json<bool>, ApiError> {
+    // Whoever asks is in, too.
+    let leaves = desk.presence.leave(1);
+    if leaves {
+        desk.send(Event::Stop(End::Asked)).await?;
+    }
+    Ok(Json(leaves))
+}
+
+async fn attach(State(desk): State<Desk>) -> Result<Response, ApiError> {
+    let here = desk.presence.enter();
+    let here = here.filter(|_| !desk.stopping.is_cancelled());
+    let here = here.ok_or_else(about_to_leave)?;
     let stopping = desk.stopping;
     let until_the_end = futures_util::stream::once(async move {
         // Counted until the client goes away, which drops this.
         let _here = here;
         stopping.cancelled().await;
     });
-    event_stream(until_the_end.filter_map(|()| std::future::ready(None)))
+    let silent = until_the_end.filter_map(|()| std::future::ready(None));
+    Ok(event_stream(silent))
+}
+
+fn about_to_leave() -> ApiError {
+    ApiError::new(Code::RoleUnreachable, "The supervisor is about to leave")
 }
 
 async fn starter(State(desk): State<Desk>) -> Result<Json<Status>, ApiError> {
@@ -115,24 +131,6 @@ impl Desk {
     }
 
     async fn send(&self, event: Event) -> Result<(), ApiError> {
-        let gone = |_| ApiError::new(Code::RoleUnreachable, "The supervisor is about to leave");
-        self.events.send(event).await.map_err(gone)
-    }
-}
-
-/// One client that wants the house to stay.
-#[derive(Debug)]
-struct Here(Arc<AtomicUsize>);
-
-impl Here {
-    fn new(listeners: &Arc<AtomicUsize>) -> Self {
-        listeners.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(listeners))
-    }
-}
-
-impl Drop for Here {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.events.send(event).await.map_err(|_| about_to_leave())
     }
 }

@@ -8,6 +8,7 @@ use super::lock::{Holder, HomeLock};
 use super::machine::{End, Event};
 use super::notify;
 use super::part::Part;
+use super::presence::Presence;
 use super::shell::{Setup, Shell};
 use bxcore::code::Code;
 use bxcore::problem::Problem;
@@ -23,7 +24,6 @@ use bxkit::rpc::{Client, ServerAuth, SocketListener, serve};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -163,14 +163,14 @@ impl House {
             lock,
         } = self;
         let ended = runtime.block_on(async {
-            let listeners = Arc::new(AtomicUsize::new(0));
+            let presence = Presence::default();
             let desk = Desk {
                 home: home.clone(),
                 events: shell.events(),
                 status: shell.status(),
                 began: shell.began(),
                 stopping: shell.stopping(),
-                listeners: Arc::clone(&listeners),
+                presence: presence.clone(),
             };
             let served = CancellationToken::new();
             let auth = ServerAuth::owner_only(&owner);
@@ -190,7 +190,7 @@ impl House {
                     shell.events(),
                     loopd,
                     options.idle_seconds,
-                    listeners,
+                    presence,
                 ));
             }
             let end = shell.run().await;
@@ -286,7 +286,7 @@ async fn leave_when_idle(
     events: mpsc::Sender<Event>,
     loopd: Client,
     idle_seconds: u64,
-    listeners: Arc<AtomicUsize>,
+    presence: Presence,
 ) {
     let began = Instant::now();
     let idle_ms = idle_seconds.saturating_mul(1000);
@@ -296,7 +296,8 @@ async fn leave_when_idle(
         tokio::time::sleep(Duration::from_millis(look_ms)).await;
         let activity = loopd.get("/v1/activity").await.ok();
         let now_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if watch.is_over(now_ms, listeners.load(Ordering::Relaxed), activity) {
+        // Somebody may come in between the two looks.
+        if watch.is_over(now_ms, presence.count(), activity) && presence.leave(0) {
             let _ = events.send(Event::Stop(End::Idle)).await;
             return;
         }

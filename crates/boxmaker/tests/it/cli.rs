@@ -278,3 +278,20 @@ fn a_chat_reads_lines_until_its_input_ends() {
     up.terminate();
     server.assert_clean();
 }
+
+#[test]
+fn what_needs_the_house_starts_it_even_while_one_leaves() {
+    let server = LlamaServer::builder()
+        .respond(|_| Reply::text("Hello."))
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    assert_eq!(json(&home, &["backend", "list"])[0]["state"], "ready");
+    home.cmd("boxmaker").arg("down").run().success();
+    for _ in 0..3 {
+        // It starts a house of its own and ends it again, unless somebody else came meanwhile.
+        let doctor = home.cmd("boxmaker").args(["doctor", "--quick"]).spawn();
+        assert_eq!(ask(&home, &["hi"])["answer"], "Hello.");
+        assert_eq!(doctor.wait().code(), Some(0));
+    }
+    home.cmd("boxmaker").arg("down").run().success();
+}

@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `GET /v1/status` | | [`Status`] |
 //! | `POST /v1/down` | | |
+//! | `POST /v1/leave` | | `bool`: whether it leaves, which it does unless others than the caller are attached |
 //! | `POST /v1/roles/{role}/restart` | | |
-//! | `GET /v1/attach` | | server-sent events, none but keep-alives: while somebody listens, a background supervisor stays |
+//! | `GET /v1/attach` | | server-sent events, none but keep-alives: while somebody listens, a background supervisor stays; refused while it leaves |
 //! | `POST /v1/starter` | | starts the installed starter engine; [`Status`] |
 
 use crate::role::Role;

@@ -40,7 +40,6 @@ pub struct AskArgs {
 pub(crate) async fn run(context: &Context<'_>, args: AskArgs) -> Outcome {
     let text = question(args.text)?;
     let connection = ensure_up(context).await?;
-    let _attached = connection.attach().await;
     let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
     let request = TurnRequest {
         session: args.session,

@@ -3,10 +3,10 @@
 //! Verifying needs nothing that runs: it reads the files themselves.
 
 use super::grants::no_record;
-use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, sanitize};
+use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxkit::audit_reader::{AuditFault, Expected, Verified, verify};
 use bxkit::rpc::CallError;
@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context<'_>, command: AuditCommand) -> Outcome
 }
 
 async fn show(context: &Context<'_>, seq: u64) -> Outcome {
-    let connection = Connection::open(context).await?;
+    let connection = ensure_up(context).await?;
     let record: Value = match connection.brokerd.get(&format!("/v1/audit/{seq}")).await {
         Ok(record) => record,
         Err(CallError::Refused(problem)) if problem.code == Code::NotFound => {

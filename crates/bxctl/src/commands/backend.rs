@@ -9,9 +9,9 @@ mod probe;
 pub(crate) use list::render as render_list;
 pub(crate) use probe::{is_fine, probe};
 
-use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
+use crate::ready::ensure_up;
 use bxcore::id::BackendName;
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -88,14 +88,10 @@ pub struct TestArgs {
 pub(crate) async fn run(context: &Context<'_>, command: BackendCommand) -> Outcome {
     match command {
         BackendCommand::Add(args) => add::run(context, &args).await,
-        BackendCommand::List => list::run(context, &Connection::open(context).await?).await,
+        BackendCommand::List => list::run(context, &ensure_up(context).await?).await,
         BackendCommand::Test(args) => {
-            probe::run(
-                context,
-                &Connection::open(context).await?,
-                args.name.as_ref(),
-            )
-            .await
+            let connection = ensure_up(context).await?;
+            probe::run(context, &connection, args.name.as_ref()).await
         }
     }
 }

@@ -3,10 +3,10 @@
 //! loopd copies what it writes; the audit log and the configuration are plain files, the log one
 //! that only grows, and are copied from here. Secrets and the starter engine are left out.
 
-use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
 use crate::output::bytes;
+use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::wire::loopd::{BackupReport, BackupRequest};
 use clap::Args;
@@ -30,8 +30,7 @@ pub struct BackupArgs {
 }
 
 pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
-    let connection = Connection::open(context).await?;
-    let _attached = connection.attach().await;
+    let connection = ensure_up(context).await?;
     let name = args.name.unwrap_or_else(|| stamp(jiff::Timestamp::now()));
     let mut progress = context.progress();
     progress.status("copying …");

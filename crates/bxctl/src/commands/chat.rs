@@ -34,7 +34,6 @@ pub struct ChatArgs {
 
 pub(crate) async fn run(context: &Context<'_>, args: ChatArgs) -> Outcome {
     let connection = ensure_up(context).await?;
-    let _attached = connection.attach().await;
     let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
     let mut talk = Talk {
         context,

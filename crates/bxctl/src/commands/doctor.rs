@@ -1,5 +1,6 @@
 //! `doctor`: everything that can be wrong, and what to do.
 
+use super::down::gone;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::doctor::{
@@ -51,9 +52,10 @@ async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
         Ok(found) => found,
         Err(problem) => return vec![Finding::problem(Level::Fail, "supervisor", &problem)],
     };
-    if let Some(connection) = found {
+    if let Some(mut connection) = found
         // A test of a slow model must not be cut off because nothing else happens.
-        let _attached = connection.attach().await;
+        && connection.attach().await.is_ok()
+    {
         return running(context, &connection, !args.quick).await;
     }
     if context.launcher.is_none() {
@@ -73,13 +75,17 @@ async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
             return vec![Finding::problem(Level::Fail, "supervisor", &problem)];
         }
     };
-    let attached = connection.attach().await;
     let findings = running(context, &connection, !args.quick).await;
-    drop(attached);
-    // It leaves by itself when idle, should this not reach it.
-    let _ = connection
-        .supervisor
-        .post::<_, ()>("/v1/down", &json!({}))
-        .await;
+    leave(&connection).await;
     findings
+}
+
+/// Ends what was started for this alone; whoever came meanwhile keeps it.
+async fn leave(connection: &Connection) {
+    let pid = connection.status().await.map(|status| status.pid);
+    let leaves: Result<bool, _> = connection.supervisor.post("/v1/leave", &json!({})).await;
+    // It leaves by itself when idle, should this not have reached it.
+    if let (Ok(pid), Ok(true)) = (pid, leaves) {
+        gone(pid).await;
+    }
 }

@@ -41,6 +41,14 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
     say(context, true, "Boxmaker is stopped.")
 }
 
+/// Waits until a process is gone, within bounds.
+pub(super) async fn gone(pid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(STOP_WITHIN_SECS);
+    while runs(pid) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
+    }
+}
+
 /// Whether a process still does anything; one that only waits to be cleared away doesn't.
 fn runs(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {

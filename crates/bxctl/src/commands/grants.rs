@@ -4,6 +4,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Paint, Style, Table, one_line};
+use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::grant::{Approval, Grant};
 use bxcore::id::SessionId;
@@ -54,7 +55,7 @@ fn parse_label(text: &str) -> Result<Label, String> {
 }
 
 pub(crate) async fn run(context: &Context<'_>, command: GrantsCommand) -> Outcome {
-    let connection = Connection::open(context).await?;
+    let connection = ensure_up(context).await?;
     match command {
         GrantsCommand::List => list(context, &connection).await,
         GrantsCommand::Explain(args) => explain(context, &connection, args).await,

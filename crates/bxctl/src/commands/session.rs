@@ -8,6 +8,7 @@ use crate::confirm;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
+use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxcore::wire::loopd::StopReport;
@@ -57,7 +58,11 @@ pub struct DeleteArgs {
 }
 
 pub(crate) async fn run(context: &Context<'_>, command: SessionCommand) -> Outcome {
-    let connection = Connection::open(context).await?;
+    let connection = match command {
+        // Where nothing runs, nothing is under way.
+        SessionCommand::Stop(_) => Connection::open(context).await?,
+        _ => ensure_up(context).await?,
+    };
     match command {
         SessionCommand::Log(which) => log::run(context, &connection, &which.id).await,
         SessionCommand::Cache(which) => cache::run(context, &connection, &which.id).await,

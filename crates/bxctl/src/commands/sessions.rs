@@ -1,9 +1,9 @@
 //! `sessions`: the list of them.
 
-use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Table};
+use crate::ready::ensure_up;
 use bxcore::wire::loopd::{SessionRow, SessionStatus};
 use clap::Args;
 
@@ -16,7 +16,7 @@ pub struct SessionsArgs {
 }
 
 pub(crate) async fn run(context: &Context<'_>, args: &SessionsArgs) -> Outcome {
-    let connection = Connection::open(context).await?;
+    let connection = ensure_up(context).await?;
     let mut rows: Vec<SessionRow> = connection.loopd.get("/v1/sessions").await?;
     rows.retain(|row| args.all || row.parent.is_none());
     if context.output.json {

@@ -53,7 +53,7 @@ fn without_anything_that_runs_it_is_said_how_to_start_it() {
         insta::allow_duplicates! {
             insta::assert_snapshot!(text(&output.stderr), @"
             error[role-unreachable]: Boxmaker is not running in this home
-              try: `boxmaker up` starts it; `boxmaker ask` and `boxmaker chat` start it by themselves
+              try: `boxmaker up` starts it; `boxmaker ask`, `chat` and most others start it by themselves
               see: docs/runbook/role-unreachable.md
             ");
         }

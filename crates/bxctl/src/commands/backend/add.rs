@@ -139,7 +139,10 @@ fn check(context: &Context<'_>, path: &Path, text: &str) -> Outcome {
 fn as_of(problem: Problem, draft: &Path, path: &Path) -> Problem {
     let named = |path: &Path| {
         let name = path.file_name().unwrap_or_default();
-        [path.display().to_string(), name.to_string_lossy().into_owned()]
+        [
+            path.display().to_string(),
+            name.to_string_lossy().into_owned(),
+        ]
     };
     let mut detail = problem.detail;
     for (of_draft, of_file) in named(draft).iter().zip(named(path)) {

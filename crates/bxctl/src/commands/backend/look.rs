@@ -151,12 +151,18 @@ mod tests {
             let own = only_own("http://box", &parsed(found));
             assert_eq!(own.ok(), expect.map(parsed), "{found:?}");
         };
-        check(&["127.0.0.1:80", "[::1]:80"], Some(&["127.0.0.1:80", "[::1]:80"]));
+        check(
+            &["127.0.0.1:80", "[::1]:80"],
+            Some(&["127.0.0.1:80", "[::1]:80"]),
+        );
         check(&["1.1.1.1:80", "192.168.1.2:80"], Some(&["192.168.1.2:80"]));
         check(&["1.1.1.1:80"], None);
         check(&["[2001:db8::1]:80", "8.8.8.8:80"], None);
         check(&[], Some(&[]));
-        assert_eq!(kind("http://1.1.1.1:80").unwrap_err().code, Code::ConfigInvalid);
+        assert_eq!(
+            kind("http://1.1.1.1:80").unwrap_err().code,
+            Code::ConfigInvalid
+        );
     }
 
     #[test]

@@ -18,7 +18,6 @@ pub(super) async fn run(
     connection: &Connection,
     name: Option<&BackendName>,
 ) -> Outcome {
-    let _attached = connection.attach().await;
     let names = match name {
         Some(name) => vec![name.clone()],
         None => all(connection).await?,
