@@ -42,6 +42,10 @@ impl Launcher for Executable {
         Ok(())
     }
 
+    fn copy_ledger(&self, home: &Home, folder: &Path) -> Result<u64, Problem> {
+        Ok(brokerd::ledger::copy(&home.broker_db(), folder)?)
+    }
+
     fn check_config(&self, home: &Home, role: Role, file: &Path) -> Result<(), Problem> {
         match role {
             Role::Loopd => loopd::config::Config::load(file).map(drop)?,

@@ -18,5 +18,4 @@ mod show;
 pub use core::Policy;
 pub use handle::{Broker, MAX_TOOLS_AT_ONCE, TOOL_TIMEOUT_SECS};
 pub use keeper::{KEEPER_SYNC_MS, MAX_BATCH_JOBS, MAX_QUEUED_JOBS};
-pub(crate) use open::workspaces_folder;
 pub use open::{Opened, StartError, open, random_boot};

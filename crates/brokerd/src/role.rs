@@ -44,7 +44,7 @@ fn confinement(home: &Home, config: &config::Config) -> Confinement {
     let own = Confinement::strict()
         .read(home.config_file(Role::Brokerd))
         .write(home.audit_dir())
-        .write(broker::workspaces_folder(home))
+        .write(home.workspaces_dir())
         .write(beside("-wal"))
         .write(beside("-shm"))
         .write(database.clone());

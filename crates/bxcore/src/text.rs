@@ -256,6 +256,8 @@ mod tests {
             prop_assert_eq!(neutralise(&shown).into_owned(), shown.clone());
             let framed = frame("t", Label::OWNER, &shown);
             prop_assert_eq!(framed.matches("</tool-result").count(), 1);
+            let message = format!("{framed}\nGo on.");
+            prop_assert_eq!(unframed(&message), shown.as_str());
             prop_assert!(!shown.contains("<|"));
         }
     }

@@ -26,6 +26,16 @@ pub struct Usage {
     pub completion_tokens: u64,
     /// Tokens of the prompts that the server did not have to read again.
     pub cache_n: u64,
+    /// How many of the tokens read nobody measured: they were charged for calls that broke off, at
+    /// the most that these could have used.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub assumed_tokens: u64,
+}
+
+// By reference, as serde asks for it.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -43,6 +53,7 @@ impl Usage {
                 .completion_tokens
                 .saturating_add(other.completion_tokens),
             cache_n: self.cache_n.saturating_add(other.cache_n),
+            assumed_tokens: self.assumed_tokens.saturating_add(other.assumed_tokens),
         }
     }
 }
@@ -108,6 +119,7 @@ impl Receipt {
             prompt_tokens: self.prompt_tokens,
             completion_tokens: self.completion_tokens,
             cache_n: self.cache_n.unwrap_or(0),
+            assumed_tokens: 0,
         }
     }
 }

@@ -66,7 +66,8 @@ pub enum Command {
     /// Add, list and test model servers.
     #[command(subcommand)]
     Backend(backend::BackendCommand),
-    /// Copy everything that is kept into one folder.
+    /// Copy everything that is kept into one folder: sessions, their files, labels, the audit log and
+    /// the configuration, but no secrets.
     Backup(backup::BackupArgs),
     /// Print completions for a shell.
     Completions(completions::CompletionsArgs),

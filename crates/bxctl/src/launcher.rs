@@ -64,6 +64,11 @@ pub trait Launcher {
         progress: &mut dyn FnMut(SetupStep),
     ) -> Result<(), Problem>;
 
+    /// Copies brokerd's database into a folder as of one moment, whatever brokerd does meanwhile.
+    ///
+    /// Gives the size of the copy in bytes.
+    fn copy_ledger(&self, home: &Home, folder: &Path) -> Result<u64, Problem>;
+
     /// Reads a file as the role would read its configuration.
     fn check_config(&self, home: &Home, role: Role, file: &Path) -> Result<(), Problem>;
 }

@@ -4,4 +4,4 @@ mod follow;
 mod view;
 
 pub(crate) use follow::follow;
-pub(crate) use view::{Looks, View, summary};
+pub(crate) use view::{Looks, View, cost, summary, used};

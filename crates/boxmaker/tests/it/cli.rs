@@ -1,5 +1,6 @@
 //! The commands against the whole house and a scripted model server.
 
+use crate::support::workspace_file;
 use bxtest::home::TestHome;
 use bxtest::llama::{LlamaServer, Reply};
 use serde_json::{Value, json};
@@ -80,18 +81,31 @@ fn a_session_from_its_first_question_to_its_end() {
     assert_eq!(json(&home, &["session", "stop", "chat-1"])["stopped"], 0);
     let slots = json(&home, &["slots"]);
     assert_eq!(slots["gate"], json!([]));
+    let file = workspace_file(&home, "chat-1", "note.txt");
+    std::fs::write(&file, "mine").unwrap();
+    json(&home, &["backup"]);
     let backup = json(&home, &["backup", "one"]);
     let folder = std::path::PathBuf::from(backup["folder"].as_str().unwrap());
     assert!(folder.join("config/inferproxy.toml").is_file(), "{backup}");
+    assert!(folder.join("brokerd.db").is_file(), "{backup}");
+    assert!(
+        folder.join("workspaces/chat-1/note.txt").is_file(),
+        "{backup}"
+    );
+    let again = home.cmd("boxmaker").args(["backup", "one"]).run().exited(2);
+    assert!(
+        again.stderr.contains("error[bad-usage]"),
+        "{}",
+        again.stderr
+    );
 
     home.cmd("boxmaker")
         .args(["session", "delete", "chat-1"])
         .run()
         .exited(2);
-    home.cmd("boxmaker")
-        .args(["session", "delete", "chat-1", "--yes"])
-        .run()
-        .success();
+    let deleted = json(&home, &["session", "delete", "chat-1", "--yes"]);
+    assert_eq!(deleted, json!({"deleted": "chat-1", "files": 1}));
+    assert!(!file.exists());
     assert_eq!(json(&home, &["sessions"]), json!([]));
     let gone = home
         .cmd("boxmaker")
@@ -105,6 +119,29 @@ fn a_session_from_its_first_question_to_its_end() {
     );
     assert_eq!(up.terminate().code(), Some(0));
     server.assert_clean();
+    restored(&home, &folder);
+}
+
+/// Puts a backup into an empty home as the guide says it, and looks whether the session is there.
+fn restored(home: &TestHome, backup: &std::path::Path) {
+    let state = home.state_dir();
+    let aside = state.with_extension("aside");
+    std::fs::rename(&state, &aside).unwrap();
+    let backup = aside.join(backup.strip_prefix(&state).unwrap());
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .arg(&backup)
+        .arg(&state)
+        .status();
+    assert!(copied.unwrap().success());
+    assert_eq!(json(home, &["sessions"])[0]["turns"], 2);
+    let authority = ["grants", "explain", "list_dir", "--session", "chat-1"];
+    home.cmd("boxmaker").args(authority).run().success();
+    home.cmd("boxmaker")
+        .args(["audit", "verify"])
+        .run()
+        .success();
+    home.cmd("boxmaker").arg("down").run().success();
 }
 
 #[test]

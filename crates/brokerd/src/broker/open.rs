@@ -60,11 +60,6 @@ impl From<StartError> for Problem {
     }
 }
 
-/// Where the sessions' own workspaces are.
-pub(crate) fn workspaces_folder(home: &Home) -> PathBuf {
-    home.state_dir().join("workspaces")
-}
-
 /// Opens the log, the ledger and the workspaces, and puts the configuration on record.
 ///
 /// The log comes first: its lock keeps a second brokerd away from everything else.
@@ -93,7 +88,7 @@ pub fn open(
     };
     log.stage(Kind::Config, &config, now())?;
     log.flush(Synced::Now)?;
-    let workspaces = open_workspaces(&workspaces_folder(home), &loaded)?;
+    let workspaces = open_workspaces(&home.workspaces_dir(), &loaded)?;
     let policy = Policy {
         grants: loaded.config.grants,
         tools,

@@ -17,6 +17,14 @@ pub enum LedgerError {
         /// What the database said.
         source: rusqlite::Error,
     },
+    /// A copy of the database can't be made.
+    #[error("`{}` can't be written", path.display())]
+    Copy {
+        /// The copy, or its folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The database is damaged.
     #[error("`{}` is damaged: {found}", path.display())]
     Damaged {
@@ -69,6 +77,7 @@ impl LedgerError {
             Self::Open { .. } | Self::Damaged { .. } | Self::Newer { .. } | Self::Sql(_) => {
                 Code::StateBroken
             }
+            Self::Copy { source, .. } => bxkit::fsx::code_for(source, Code::HomeUnusable),
             Self::UnknownSession(_) => Code::SessionUnknown,
             Self::Parent { .. } => Code::BadRequest,
             Self::TooDeep { .. } => Code::DeniedByGuardrail,
@@ -80,9 +89,14 @@ impl LedgerError {
         let title = match self {
             Self::UnknownSession(_) => "The session is not known",
             Self::Parent { .. } | Self::TooDeep { .. } => "The session can't have this parent",
+            Self::Copy { .. } => "The ledger of labels can't be copied",
             _ => "The ledger of labels can't be used",
         };
-        Problem::new(self.code(), title).detail(bxkit::report::chain(self))
+        let problem = Problem::new(self.code(), title).detail(bxkit::report::chain(self));
+        match self {
+            Self::UnknownSession(_) => problem.hint("`boxmaker sessions` lists them"),
+            _ => problem,
+        }
     }
 }
 

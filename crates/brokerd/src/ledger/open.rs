@@ -40,7 +40,7 @@ const MIGRATIONS: &[&str] = &["
 /// How many compiled statements are kept.
 const CACHED_STATEMENTS: usize = 32;
 /// How long a lock of a reader (a backup, the owner's shell) is waited out.
-const BUSY_TIMEOUT_MS: u64 = 5_000;
+pub(super) const BUSY_TIMEOUT_MS: u64 = 5_000;
 
 /// How far a commit must have come before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

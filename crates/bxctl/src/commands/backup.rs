@@ -1,7 +1,8 @@
 //! `backup`: one folder with everything that is kept.
 //!
-//! loopd copies what it writes; the audit log and the configuration are plain files, the log one
-//! that only grows, and are copied from here. Secrets and the starter engine are left out.
+//! loopd copies what it writes, brokerd's own code copies its database. The sessions' files, the
+//! configuration and the audit log, which only grows, are plain files and copied from here. Secrets,
+//! logs and the starter engine are left out.
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
@@ -21,6 +22,9 @@ const BACKUP_WITHIN_SECS: u64 = 3600;
 
 /// The most files of one folder that are copied.
 const MAX_FILES: usize = 1_000_000;
+
+/// How deep folders are followed.
+const MAX_DEPTH: usize = 64;
 
 /// Options of `backup`.
 #[derive(Debug, Args)]
@@ -43,15 +47,20 @@ pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
         .await?;
     let folder = Path::new(&report.folder);
     let home = context.home;
+    // After loopd's part: what the transcripts tell of is in brokerd's then, and in the log.
+    match context.launcher {
+        Some(launcher) => report.bytes += launcher.copy_ledger(home, folder)?,
+        None => progress
+            .note("brokerd's database is not in it: only the boxmaker executable copies that"),
+    }
     for (from, to) in [
+        (home.workspaces_dir(), "workspaces"),
         (home.config_dir().to_owned(), "config"),
         (home.audit_dir(), "audit"),
     ] {
-        report.bytes += copy(&from, &folder.join(to)).map_err(|failed| failed.problem())?;
+        let copied = copy(&from, &folder.join(to), MAX_DEPTH);
+        report.bytes += copied.map_err(|failed| failed.problem())?;
     }
-    let payloads = home.audit_dir().join("payloads");
-    report.bytes +=
-        copy(&payloads, &folder.join("audit/payloads")).map_err(|failed| failed.problem())?;
     progress.clear();
     if context.output.json {
         context.output.answer_json(&report)?;
@@ -91,8 +100,9 @@ impl CopyFailed {
     }
 }
 
-/// Copies the files right in a folder; one that is missing has none. Gives their size in bytes.
-fn copy(from: &Path, to: &Path) -> Result<u64, CopyFailed> {
+/// Copies the files of a folder and of those in it; one that is missing has none. Gives their size in
+/// bytes. Links are left out, as what they lead to is somebody else's.
+fn copy(from: &Path, to: &Path, depth: usize) -> Result<u64, CopyFailed> {
     let failed = |path: &Path, source| CopyFailed {
         path: path.to_owned(),
         source,
@@ -116,8 +126,13 @@ fn copy(from: &Path, to: &Path) -> Result<u64, CopyFailed> {
         let kind = entry
             .file_type()
             .map_err(|source| failed(&entry.path(), source))?;
-        if kind.is_file() {
-            let target = to.join(entry.file_name());
+        let target = to.join(entry.file_name());
+        if kind.is_dir() {
+            if depth == 0 {
+                return Err(failed(&entry.path(), io::Error::other("it lies too deep")));
+            }
+            copied_bytes += copy(&entry.path(), &target, depth - 1)?;
+        } else if kind.is_file() {
             copied_bytes +=
                 fs::copy(entry.path(), target).map_err(|source| failed(&entry.path(), source))?;
         }
@@ -136,24 +151,24 @@ mod tests {
         let (from, to) = (root.path().join("from"), root.path().join("to"));
         fs::create_dir_all(from.join("inner")).unwrap();
         fs::write(from.join("a"), "12345").unwrap();
+        fs::write(from.join("inner/b"), "678").unwrap();
         fs::set_permissions(from.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
-        assert_eq!(copy(&from, &to).map_err(|failed| failed.source).unwrap(), 5);
-        let names: Vec<_> = fs::read_dir(&to)
+        let copied = |from: &Path, depth| copy(from, &to, depth).map_err(|failed| failed.source);
+        assert_eq!(copied(&from, 1).unwrap(), 8);
+        let mut names: Vec<_> = fs::read_dir(&to)
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
             .collect();
-        assert_eq!(names, ["a"]);
+        names.sort();
+        assert_eq!(names, ["a", "inner"]);
+        assert_eq!(fs::read(to.join("inner/b")).unwrap(), b"678");
         assert_eq!(
             fs::metadata(to.join("a")).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        assert_eq!(
-            copy(&root.path().join("none"), &to)
-                .map_err(|failed| failed.source)
-                .unwrap(),
-            0
-        );
+        assert_eq!(copied(&root.path().join("none"), 1).unwrap(), 0);
+        copied(&from, 0).unwrap_err();
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! `session`: one session looked at, stopped, exported, deleted.
 
 mod cache;
+mod delete;
 mod export;
 mod log;
 
-use crate::confirm;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -27,7 +27,10 @@ pub enum SessionCommand {
     Stop(Which),
     /// Write the transcript to a file, or to standard output.
     Export(ExportArgs),
-    /// Delete the session and its transcript. What was decided stays in the audit log.
+    /// Delete the session, its transcript and the files in its own folder.
+    ///
+    /// Folders that you share with sessions (`[[workspace]]`) are never touched. What was decided
+    /// stays in the audit log, and the session's label stays with its name.
     Delete(DeleteArgs),
 }
 
@@ -68,7 +71,7 @@ pub(crate) async fn run(context: &Context<'_>, command: SessionCommand) -> Outco
         SessionCommand::Cache(which) => cache::run(context, &connection, &which.id).await,
         SessionCommand::Stop(which) => stop(context, &connection, &which.id).await,
         SessionCommand::Export(args) => export::run(context, &connection, &args).await,
-        SessionCommand::Delete(args) => delete(context, &connection, &args).await,
+        SessionCommand::Delete(args) => delete::run(context, &connection, &args).await,
     }
 }
 
@@ -96,21 +99,4 @@ fn stopped(report: &StopReport) -> String {
         text.push_str("the server still ends its current batch; its slot is free after that\n");
     }
     text
-}
-
-async fn delete(context: &Context<'_>, connection: &Connection, args: &DeleteArgs) -> Outcome {
-    let id = &args.id;
-    if !args.yes && !confirm::firmly(context, &format!("Delete {id} and its transcript?"))? {
-        return Err(Failure::Stopped);
-    }
-    connection
-        .loopd
-        .delete::<()>(&format!("/v1/sessions/{id}"))
-        .await?;
-    if context.output.json {
-        context.output.answer_json(&json!({ "deleted": id }))?;
-    } else {
-        context.output.answer(&format!("{id} is deleted\n"))?;
-    }
-    Ok(())
 }

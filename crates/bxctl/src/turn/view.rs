@@ -5,6 +5,7 @@
 
 use crate::output::{Blocks, Paint, Sanitizer, Style, one_line, render_markdown};
 use bxcore::transcript::CallOutcome;
+use bxcore::usage::Usage;
 use bxcore::wire::loopd::{TurnEvent, TurnReport, WaitReason};
 
 /// The longest line about a tool call, in characters.
@@ -213,23 +214,45 @@ fn waiting(reason: &WaitReason) -> String {
 
 /// One line on how a turn went.
 pub(crate) fn summary(report: &TurnReport) -> String {
-    let usage = &report.usage;
+    format!(
+        "{} · {} · {} · {}{}",
+        report.session,
+        report.outcome.name(),
+        report.label,
+        used(&report.usage),
+        cost(&report.cost_usd)
+    )
+}
+
+/// What a turn used: what was measured, and apart from it what was only charged.
+pub(crate) fn used(usage: &Usage) -> String {
     let calls = if usage.model_calls == 1 {
         "call"
     } else {
         "calls"
     };
-    format!(
-        "{} · {} · {} · {} model {calls}, {} tokens read ({} cached), {} written · ${}",
-        report.session,
-        report.outcome.name(),
-        report.label,
+    let mut text = format!(
+        "{} model {calls}, {} tokens read ({} cached), {} written",
         usage.model_calls,
-        usage.prompt_tokens,
+        usage.prompt_tokens.saturating_sub(usage.assumed_tokens),
         usage.cache_n,
-        usage.completion_tokens,
-        report.cost_usd
-    )
+        usage.completion_tokens
+    );
+    if usage.assumed_tokens > 0 {
+        text.push_str(&format!(
+            ", {} more charged for what broke off, the most it can have used",
+            usage.assumed_tokens
+        ));
+    }
+    text
+}
+
+/// What a turn cost; a local model costs nothing, which is not worth a word.
+pub(crate) fn cost(usd: &str) -> String {
+    if usd.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
+        return String::new();
+    }
+    format!(" · ${usd}")
 }
 
 #[cfg(test)]
@@ -370,6 +393,11 @@ mod tests {
         else {
             panic!("not an end");
         };
-        insta::assert_snapshot!(summary(&report), @"chat-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written · $0.000000");
+        insta::assert_snapshot!(summary(&report), @"chat-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written");
+        let mut report = report;
+        report.cost_usd = "0.001500".into();
+        report.usage.prompt_tokens += 2_603;
+        report.usage.assumed_tokens = 2_603;
+        insta::assert_snapshot!(summary(&report), @"chat-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written, 2603 more charged for what broke off, the most it can have used · $0.001500");
     }
 }

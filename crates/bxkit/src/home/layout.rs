@@ -118,6 +118,11 @@ impl Home {
         self.place.state.join("sessions")
     }
 
+    /// The sessions' own folders, which tools see.
+    pub fn workspaces_dir(&self) -> PathBuf {
+        self.place.state.join("workspaces")
+    }
+
     /// The segments of the audit log.
     pub fn audit_dir(&self) -> PathBuf {
         self.place.state.join("audit")

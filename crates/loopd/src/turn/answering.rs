@@ -202,8 +202,8 @@ impl Turn {
         let usage = Usage {
             model_calls: 1,
             prompt_tokens: reserve.amount.tokens,
-            completion_tokens: 0,
-            cache_n: 0,
+            assumed_tokens: reserve.amount.tokens,
+            ..Usage::default()
         };
         let usd = reserve.amount.usd;
         self.charge(reserve, usage, usd, UsageSource::Lost)

@@ -5,7 +5,9 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, one_line, sanitize};
+use crate::turn::{cost, used};
 use bxcore::id::SessionId;
+use bxcore::text::unframed;
 use bxcore::transcript::{Assistant, Entry, Epoch, Line, Tool, parse_line};
 use serde_json::Value;
 
@@ -64,16 +66,14 @@ fn render(line: &str, paint: Paint) -> String {
             let detail = end
                 .detail
                 .map(|detail| format!(": {}", one_line(&detail, MAX_RESULT_CHARS)));
-            let usage = end.usage;
             format!(
-                "{stamp} turn {} {}{why}{} · {} · {} tokens read, {} written · ${}\n",
+                "{stamp} turn {} {}{why}{} · {} · {}{}\n",
                 end.turn.0,
                 end.outcome.name(),
                 detail.unwrap_or_default(),
                 end.label,
-                usage.prompt_tokens,
-                usage.completion_tokens,
-                end.cost
+                used(&end.usage),
+                cost(&end.cost.to_string())
             )
         }
     }
@@ -143,7 +143,7 @@ fn tool_line(tool: &Tool) -> String {
         outcome.as_str().unwrap_or("?"),
         tool.label,
         tool.raw_bytes,
-        one_line(&content(tool.message.json()), MAX_RESULT_CHARS)
+        one_line(unframed(&content(tool.message.json())), MAX_RESULT_CHARS)
     )
 }
 
@@ -174,7 +174,7 @@ mod tests {
             r#"{"v":1,"n":2,"ts":"T","kind":"epoch","epoch":1,"reason":"start","backend":"local","fingerprint":"f","model":"m","mode":"schema","system":{"role":"system","content":"s"},"fixed":{},"context_tokens":null}"#,
             r#"{"v":1,"n":3,"ts":"T","kind":"user","turn":1,"label":{"class":"private","untrusted":false},"message":{"role":"user","content":"hi\u001b[2J\nthere"}}"#,
             r#"{"v":1,"n":4,"ts":"T","kind":"assistant","turn":1,"model_call":1,"message":{"role":"assistant","content":"{\"tool\":\"clock\"}"},"reasoning":"hm","calls":[{"call":1,"id":"call-1","name":"clock","arguments":"{}"}],"rung":"schema","receipt":{"slot":0,"prompt_tokens":3,"completion_tokens":4,"cache_n":null,"prompt_n":null,"queue_ms":0,"prefill_ms":0,"decode_ms":0,"source":"reported"},"cost":0}"#,
-            r#"{"v":1,"n":5,"ts":"T","kind":"tool","turn":1,"call":1,"tool":"clock","outcome":"denied","code":"no-grant","label":{"class":"private","untrusted":false},"raw_bytes":5,"message":{"role":"user","content":"it is\n\u001bnoon"},"audit":7}"#,
+            r#"{"v":1,"n":5,"ts":"T","kind":"tool","turn":1,"call":1,"tool":"clock","outcome":"denied","code":"no-grant","label":{"class":"private","untrusted":false},"raw_bytes":5,"message":{"role":"user","content":"<tool-result tool=\"clock\" class=\"private\" trust=\"trusted\">\nit is\n\u001bnoon\n</tool-result>\nAnswer the user now."},"audit":7}"#,
             r#"{"v":1,"n":6,"ts":"T","kind":"turn_end","turn":1,"outcome":"failed","code":"empty-answer","detail":"nothing","label":{"class":"private","untrusted":true},"usage":{"model_calls":1,"prompt_tokens":3,"completion_tokens":4,"cache_n":0},"cost":0}"#,
             r#"{"v":9,"n":7}"#,
             "rubbish",
@@ -193,7 +193,7 @@ mod tests {
              thought: hm
              → 1 clock {}
            5 T clock (call 1) denied [no-grant], private, 5 bytes, audit 7: it is oon
-           6 T turn 1 failed [empty-answer]: nothing · private, untrusted · 3 tokens read, 4 written · $0.000000
+           6 T turn 1 failed [empty-answer]: nothing · private, untrusted · 1 model call, 3 tokens read (0 cached), 4 written
         ? written in version 9 of the format; this Boxmaker reads up to 1
         ? not a transcript entry: expected value at line 1 column 1
         ");

@@ -106,6 +106,11 @@ pub(in crate::store) fn ledger(db: &Connection, session: &SessionId) -> Result<V
     )?;
     get.query_map([session.as_str()], |row| {
         let source: String = row.get(12)?;
+        let source = [UsageSource::Reported, UsageSource::Estimated]
+            .into_iter()
+            .find(|known| source_name(*known) == source)
+            .unwrap_or(UsageSource::Lost);
+        let prompt_tokens = uint(row, 9)?;
         Ok(LedgerRow {
             session: session_id(row, 0)?,
             call: ModelCallId(uint(row, 1)?),
@@ -119,14 +124,16 @@ pub(in crate::store) fn ledger(db: &Connection, session: &SessionId) -> Result<V
             },
             usage: Usage {
                 model_calls: uint(row, 8)?,
-                prompt_tokens: uint(row, 9)?,
+                prompt_tokens,
                 completion_tokens: uint(row, 10)?,
                 cache_n: uint(row, 11)?,
+                assumed_tokens: if source == UsageSource::Lost {
+                    prompt_tokens
+                } else {
+                    0
+                },
             },
-            source: [UsageSource::Reported, UsageSource::Estimated]
-                .into_iter()
-                .find(|known| source_name(*known) == source)
-                .unwrap_or(UsageSource::Lost),
+            source,
             overrun: row.get(13)?,
             ts: row.get(14)?,
         })
