@@ -8,6 +8,17 @@ use std::str::FromStr;
 /// The longest tool name, in bytes.
 pub const MAX_TOOL_NAME_BYTES: usize = 96;
 
+/// The tools that loopd answers itself, in the order of the tools array. Nobody decides them: they
+/// reach nothing but the session, or stand for a tool that is decided.
+pub const OWN_TOOLS: [&str; 6] = [
+    "clock",
+    "recall",
+    "memory",
+    "ask_memory",
+    "find_tool",
+    "call_tool",
+];
+
 /// The name of a tool: `read_file`, `provider:NAME`, or `mcp:<server>/<tool>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -16,3 +16,4 @@ pub(crate) mod sessions;
 pub(crate) mod slots;
 pub(crate) mod status;
 pub(crate) mod up;
+mod walk;

@@ -5,6 +5,7 @@
 
 mod error;
 mod find;
+mod latest;
 mod record;
 mod segments;
 mod verify;
@@ -12,6 +13,7 @@ mod walk;
 
 pub use error::{AuditFault, Place};
 pub use find::{Found, find, payload};
+pub use latest::latest;
 pub use record::Record;
 pub use segments::{MAX_SEGMENTS, segments};
 pub use verify::{Expected, Verified, verify};

@@ -33,6 +33,7 @@ pub struct Broker {
     jobs: mpsc::Sender<Job>,
     workspaces: Arc<Workspaces>,
     grants: Arc<[Grant]>,
+    specs: Arc<[ToolSpec]>,
     audit_folder: Arc<Path>,
     tools: Arc<Semaphore>,
 }
@@ -59,6 +60,7 @@ impl Broker {
             jobs,
             workspaces: Arc::new(workspaces),
             grants: policy.grants.clone().into(),
+            specs: policy.tools.specs().into_iter().cloned().collect(),
             audit_folder: audit_folder.into(),
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
         };
@@ -101,6 +103,11 @@ impl Broker {
     /// The owner's grants, in the order of the file.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
+    }
+
+    /// The tools that run here, whatever any session may use.
+    pub fn every_tool(&self) -> &[ToolSpec] {
+        &self.specs
     }
 
     /// The head of the audit log.

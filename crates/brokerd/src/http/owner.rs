@@ -4,6 +4,7 @@ use crate::broker::Broker;
 use axum::Json;
 use axum::extract::{Path, State};
 use bxcore::grant::Grant;
+use bxcore::tool::ToolSpec;
 use bxcore::wire::brokerd::AuditStatus;
 use bxkit::keys::Caller;
 use bxkit::rpc::{ApiError, Callers};
@@ -18,6 +19,15 @@ pub(super) async fn grants(
 ) -> Result<Json<Vec<Grant>>, ApiError> {
     caller.must_be(OWNER)?;
     Ok(Json(broker.grants().to_vec()))
+}
+
+/// `GET /v1/tools`
+pub(super) async fn tools(
+    State(broker): State<Broker>,
+    caller: Caller,
+) -> Result<Json<Vec<ToolSpec>>, ApiError> {
+    caller.must_be(OWNER)?;
+    Ok(Json(broker.every_tool().to_vec()))
 }
 
 /// `GET /v1/audit`

@@ -9,6 +9,7 @@
 //! | `POST /v1/calls` | [`CallRequest`] | [`CallResult`] |
 //! | `POST /v1/explain` | [`ExplainRequest`] | [`Walk`] |
 //! | `GET /v1/grants` | | `Vec<Grant>` |
+//! | `GET /v1/tools` | owner only | `Vec<ToolSpec>`, whatever any session may use |
 //! | `GET /v1/audit/{seq}` | owner only | `serde_json::Value`, intent and outcome joined |
 //! | `GET /v1/audit` | owner only | [`AuditStatus`] |
 

@@ -1,14 +1,15 @@
 //! `audit`: the log read and verified.
 //!
-//! Verifying needs nothing that runs: it reads the files themselves.
+//! Verifying and listing need nothing that runs: they read the files themselves.
+
+mod record;
 
 use super::grants::no_record;
 use crate::context::Context;
 use crate::failure::Outcome;
-use crate::output::{Paint, Style, sanitize};
 use crate::ready::ensure_up;
 use bxcore::code::Code;
-use bxkit::audit_reader::{AuditFault, Expected, Verified, verify};
+use bxkit::audit_reader::{AuditFault, Expected, Verified, latest, verify};
 use bxkit::rpc::CallError;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -18,10 +19,20 @@ use std::path::{Path, PathBuf};
 /// What to do with the log.
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
+    /// List the latest records.
+    List(ListArgs),
     /// Show a record, an intent together with its outcome.
     Show(ShowArgs),
     /// Check every line, hash, number, body and payload file.
     Verify(VerifyArgs),
+}
+
+/// Options of `audit list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// How many, at most.
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub count: u16,
 }
 
 /// Options of `audit show`.
@@ -58,9 +69,31 @@ fn parse_expected(text: &str) -> Result<Expected, String> {
 
 pub(crate) async fn run(context: &Context<'_>, command: AuditCommand) -> Outcome {
     match command {
+        AuditCommand::List(args) => list(context, args.count),
         AuditCommand::Show(args) => show(context, args.seq).await,
         AuditCommand::Verify(args) => check(context, &args),
     }
+}
+
+fn list(context: &Context<'_>, count: u16) -> Outcome {
+    let folder = context.home.audit_dir();
+    let lines = if has_log(&folder) {
+        latest(&folder, usize::from(count)).map_err(|fault| fault.problem())?
+    } else {
+        Vec::new()
+    };
+    let records: Vec<Value> = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    if context.output.json {
+        context.output.answer_json(&records)?;
+    } else {
+        context
+            .output
+            .answer(&record::table(&records, context.output.paint_out))?;
+    }
+    Ok(())
 }
 
 async fn show(context: &Context<'_>, seq: u64) -> Outcome {
@@ -77,7 +110,7 @@ async fn show(context: &Context<'_>, seq: u64) -> Outcome {
     } else {
         context
             .output
-            .answer(&render(&record, context.output.paint_out))?;
+            .answer(&record::render(&record, context.output.paint_out))?;
     }
     Ok(())
 }
@@ -126,68 +159,9 @@ fn nothing_yet(context: &Context<'_>) -> Outcome {
     Ok(())
 }
 
-/// A record's members, one a line; what is nested is set in.
-fn render(record: &Value, paint: Paint) -> String {
-    let mut text = String::new();
-    members(record, 0, paint, &mut text);
-    text
-}
-
-/// How deep a record is set in; what is deeper stands on one line.
-const MAX_DEPTH: usize = 4;
-
-fn members(value: &Value, depth: usize, paint: Paint, text: &mut String) {
-    let Value::Object(map) = value else {
-        text.push_str(&sanitize(&value.to_string()));
-        text.push('\n');
-        return;
-    };
-    let margin = "  ".repeat(depth);
-    for (key, value) in map {
-        let key = paint.paint(Style::Dim, &sanitize(key));
-        match value {
-            Value::Object(inner) if !inner.is_empty() && depth < MAX_DEPTH => {
-                text.push_str(&format!("{margin}{key}\n"));
-                members(value, depth + 1, paint, text);
-            }
-            Value::String(words) => {
-                let words = sanitize(words).replace('\n', &format!("\n{margin}    "));
-                text.push_str(&format!("{margin}{key}: {words}\n"));
-            }
-            other => text.push_str(&format!(
-                "{margin}{key}: {}\n",
-                sanitize(&other.to_string())
-            )),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_record_is_shown_member_by_member() {
-        let record = json!({
-            "seq": 3, "kind": "intent", "tool": "read_file", "body": "{\"path\":\"a\"}\nx\u{1b}[2J",
-            "label": {"class": "private", "untrusted": false}, "call": null,
-            "outcome": {"seq": 4, "result": "ok"}
-        });
-        insta::assert_snapshot!(render(&record, Paint::Plain), @r#"
-        seq: 3
-        kind: intent
-        tool: read_file
-        body: {"path":"a"}
-            x
-        label
-          class: private
-          untrusted: false
-        call: null
-        outcome
-          seq: 4
-          result: ok
-        "#);
-    }
 
     #[test]
     fn a_head_is_read_as_it_is_printed() {

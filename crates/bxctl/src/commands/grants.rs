@@ -1,28 +1,28 @@
 //! `grants`: the owner's rules, and what they decide.
 
+use super::walk::render_walk;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::output::{Paint, Style, Table, one_line};
+use crate::output::{Paint, Table};
 use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::grant::{Approval, Grant};
 use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::problem::Problem;
-use bxcore::tool::ToolName;
-use bxcore::wire::brokerd::{ExplainRequest, Verdict, Walk};
+use bxcore::tool::{OWN_TOOLS, ToolName, ToolSpec};
+use bxcore::wire::brokerd::{ExplainRequest, Rule, Step, Verdict, Walk};
 use bxkit::exit;
 use clap::{Args, Subcommand};
-
-/// The longest reason that is shown, in characters.
-const MAX_REASON_CHARS: usize = 300;
 
 /// What to look at.
 #[derive(Debug, Subcommand)]
 pub enum GrantsCommand {
     /// List the grants in the order of the file.
     List,
+    /// List the tools, and which of them need a grant.
+    Tools,
     /// Show every step of the decision on a call, without making it.
     Explain(ExplainArgs),
 }
@@ -58,6 +58,7 @@ pub(crate) async fn run(context: &Context<'_>, command: GrantsCommand) -> Outcom
     let connection = ensure_up(context).await?;
     match command {
         GrantsCommand::List => list(context, &connection).await,
+        GrantsCommand::Tools => tools(context, &connection).await,
         GrantsCommand::Explain(args) => explain(context, &connection, args).await,
     }
 }
@@ -74,6 +75,18 @@ async fn list(context: &Context<'_>, connection: &Connection) -> Outcome {
     Ok(())
 }
 
+async fn tools(context: &Context<'_>, connection: &Connection) -> Outcome {
+    let specs: Vec<ToolSpec> = connection.brokerd.get("/v1/tools").await?;
+    if context.output.json {
+        context.output.answer_json(&specs)?;
+    } else {
+        context
+            .output
+            .answer(&render_tools(&specs, context.output.paint_out))?;
+    }
+    Ok(())
+}
+
 async fn explain(context: &Context<'_>, connection: &Connection, args: ExplainArgs) -> Outcome {
     let request = ExplainRequest {
         tool: args.tool,
@@ -81,7 +94,10 @@ async fn explain(context: &Context<'_>, connection: &Connection, args: ExplainAr
         label: args.label,
         arguments: args.arguments,
     };
-    let walk: Walk = connection.brokerd.post("/v1/explain", &request).await?;
+    let walk = match own_walk(&request.tool) {
+        Some(walk) => walk,
+        None => connection.brokerd.post("/v1/explain", &request).await?,
+    };
     if context.output.json {
         context.output.answer_json(&walk)?;
     } else {
@@ -90,6 +106,16 @@ async fn explain(context: &Context<'_>, connection: &Connection, args: ExplainAr
             &walk,
             context.output.paint_out,
         ))?;
+        if walk.allows() && names_a_path(request.arguments.as_deref()) {
+            context.output.note(
+                "The path is checked when the tool runs: one out of the workspace is refused then.",
+            );
+        }
+        if walk.denied == Some(Code::UnknownTool) {
+            context
+                .output
+                .note("`boxmaker grants tools` lists the tools.");
+        }
     }
     // A denial is an answer here, but a script wants to tell it from a permission.
     if walk.allows() {
@@ -97,6 +123,50 @@ async fn explain(context: &Context<'_>, connection: &Connection, args: ExplainAr
     } else {
         Err(Failure::Said(exit::REFUSED))
     }
+}
+
+/// Whether a call's arguments name a file or folder.
+fn names_a_path(arguments: Option<&str>) -> bool {
+    let parsed = arguments.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+    parsed.is_some_and(|arguments| arguments.get("path").is_some())
+}
+
+/// The walk of a tool that loopd answers itself: nobody decides it.
+fn own_walk(tool: &ToolName) -> Option<Walk> {
+    if !OWN_TOOLS.contains(&tool.as_str()) {
+        return None;
+    }
+    let because = match tool.as_str() {
+        "call_tool" => "loopd's own: it stands for another tool, and that one is decided",
+        _ => "loopd's own tool: it runs without a grant, and nothing of it leaves the session",
+    };
+    let step = Step {
+        rule: Rule::Known,
+        verdict: Verdict::Pass,
+        because: because.to_owned(),
+    };
+    Some(Walk {
+        steps: vec![step],
+        denied: None,
+        grant: None,
+    })
+}
+
+fn render_tools(specs: &[ToolSpec], paint: Paint) -> String {
+    let mut table = Table::new(&["tool", "needs", "what it does"], paint);
+    for name in OWN_TOOLS {
+        table.row([name, "nothing", "(loopd's own)"]);
+    }
+    for spec in specs {
+        let tags: Vec<&str> = spec.tags.iter().map(|tag| tag.name()).collect();
+        let needs = if tags.is_empty() {
+            "nothing".to_owned()
+        } else {
+            format!("a grant ({})", tags.join(", "))
+        };
+        table.row([spec.name.as_str(), &needs, &spec.description]);
+    }
+    table.render()
 }
 
 fn render_list(grants: &[Grant], paint: Paint) -> String {
@@ -140,36 +210,6 @@ fn render_list(grants: &[Grant], paint: Paint) -> String {
     table.render()
 }
 
-fn render_walk(tool: &str, walk: &Walk, paint: Paint) -> String {
-    let mut text = String::new();
-    for step in &walk.steps {
-        let (style, mark) = match step.verdict {
-            Verdict::Pass => (Style::Good, "pass"),
-            Verdict::Fail => (Style::Bad, "FAIL"),
-            Verdict::Open => (Style::Warn, "open"),
-        };
-        let rule = serde_json::to_value(step.rule).unwrap_or_default();
-        let rule = rule.as_str().unwrap_or("?");
-        let because = one_line(&step.because, MAX_REASON_CHARS);
-        text.push_str(&format!(
-            "{}  {rule:<10}  {because}\n",
-            paint.paint(style, mark)
-        ));
-    }
-    let by = walk
-        .grant
-        .map(|number| format!(" by grant {number}"))
-        .unwrap_or_default();
-    let verdict = match walk.denied {
-        None => paint.paint(Style::Good, &format!("{tool} may run{by}")),
-        Some(code) => {
-            let text = format!("{tool} is denied{by}: {code} (see docs/runbook/{code}.md)");
-            paint.paint(Style::Bad, &text)
-        }
-    };
-    text + &verdict + "\n"
-}
-
 /// What is said when a number is none of the log's.
 pub(super) fn no_record(seq: u64) -> Problem {
     Problem::new(Code::NotFound, format!("The audit log has no record {seq}"))
@@ -178,7 +218,6 @@ pub(super) fn no_record(seq: u64) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bxcore::wire::brokerd::{Rule, Step};
 
     #[test]
     fn labels_are_read_as_they_are_typed() {
@@ -199,33 +238,41 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_ends_with_its_verdict() {
-        let step = |rule, verdict, because: &str| Step {
-            rule,
-            verdict,
-            because: because.into(),
-        };
-        let mut walk = Walk {
-            steps: vec![
-                step(Rule::Known, Verdict::Pass, "http_fetch"),
-                step(Rule::Arguments, Verdict::Open, "none were given"),
-                step(
-                    Rule::Class,
-                    Verdict::Fail,
-                    "secret is above private\u{1b}[2J",
-                ),
-            ],
-            denied: Some(Code::TaintTooHigh),
-            grant: Some(2),
-        };
-        insta::assert_snapshot!(render_walk("http_fetch", &walk, Paint::Plain), @"
-        pass  known       http_fetch
-        open  arguments   none were given
-        FAIL  class       secret is above private
-        http_fetch is denied by grant 2: taint-too-high (see docs/runbook/taint-too-high.md)
+    fn loopds_own_tools_need_nobodys_word() {
+        let walk = own_walk(&ToolName::new("clock").unwrap()).unwrap();
+        insta::assert_snapshot!(render_walk("clock", &walk, Paint::Plain), @"
+        pass  known       loopd's own tool: it runs without a grant, and nothing of it leaves the session
+        clock may run
         ");
-        walk.denied = None;
-        assert!(render_walk("clock", &walk, Paint::Plain).ends_with("clock may run by grant 2\n"));
+        assert!(own_walk(&ToolName::new("read_file").unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_path_among_the_arguments_is_noticed() {
+        assert!(names_a_path(Some(r#"{"path":"/etc/passwd"}"#)));
+        for arguments in [None, Some("{}"), Some("path"), Some(r#"["path"]"#)] {
+            assert!(!names_a_path(arguments), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn tools_say_what_they_need() {
+        let specs: Vec<ToolSpec> = serde_json::from_str(
+            r#"[{"name":"list_dir","description":"Lists a folder.","parameters":{},"tags":[],"repeat":"safe"},
+                {"name":"shell","description":"Runs a line.","parameters":{},"tags":["write","exec"],"repeat":"never"}]"#,
+        )
+        .unwrap();
+        insta::assert_snapshot!(render_tools(&specs, Paint::Plain), @"
+        tool        needs                  what it does
+        clock       nothing                (loopd's own)
+        recall      nothing                (loopd's own)
+        memory      nothing                (loopd's own)
+        ask_memory  nothing                (loopd's own)
+        find_tool   nothing                (loopd's own)
+        call_tool   nothing                (loopd's own)
+        list_dir    nothing                Lists a folder.
+        shell       a grant (write, exec)  Runs a line.
+        ");
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn first_seq(path: &Path) -> Result<Option<u64>, AuditFault> {
     Ok(first)
 }
 
-fn lines(
+pub(super) fn lines(
     path: &Path,
     visit: &mut impl FnMut(&str, &Record<'_>) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, AuditFault> {

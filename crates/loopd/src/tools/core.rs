@@ -141,17 +141,7 @@ mod tests {
             .iter()
             .map(|tool| tool["function"]["name"].as_str().unwrap())
             .collect();
-        assert_eq!(
-            names,
-            [
-                "clock",
-                "recall",
-                "memory",
-                "ask_memory",
-                "find_tool",
-                "call_tool"
-            ]
-        );
+        assert_eq!(names, bxcore::tool::OWN_TOOLS);
         for tool in array.as_array().unwrap() {
             assert_eq!(
                 tool["function"]["parameters"]["additionalProperties"],
