@@ -1,6 +1,6 @@
 //! What the full executable adds to the command line.
 
-use crate::starter::{self, Installer, Layout, StarterProgress};
+use crate::starter::{self, Installer, Layout, StarterError, StarterProgress};
 use crate::supervisor::{start_background, up};
 use bxcore::problem::Problem;
 use bxcore::role::Role;
@@ -38,8 +38,8 @@ impl Launcher for Executable {
     ) -> Result<(), Problem> {
         let search_path = std::env::var_os("PATH").unwrap_or_default();
         let installer = Installer::new(Layout::at(home.starter_dir()), search_path);
-        installer.install(&mut |step| progress(shown(step)))?;
-        Ok(())
+        let installed = installer.install(&mut |step| progress(shown(step)));
+        installed.map(drop).map_err(|error| told(home, &error))
     }
 
     fn copy_ledger(&self, home: &Home, folder: &Path) -> Result<u64, Problem> {
@@ -64,6 +64,19 @@ impl Launcher for Executable {
         }
         Ok(())
     }
+}
+
+/// The failure of an installation; all that pip said goes into a file, for whoever wants it.
+fn told(home: &Home, error: &StarterError) -> Problem {
+    let mut problem = error.problem();
+    let log = home.logs_dir().join("starter-setup.log");
+    if let StarterError::Pip { tail, .. } = error
+        && bxkit::fsx::write_atomic(&log, tail.as_bytes(), 0o600).is_ok()
+    {
+        let words = format!("what pip said is in {}", log.display());
+        problem.detail = problem.detail.map(|detail| format!("{detail}\n{words}"));
+    }
+    problem
 }
 
 /// A step of the installation in words.

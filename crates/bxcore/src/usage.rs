@@ -32,8 +32,10 @@ pub struct Usage {
     pub assumed_tokens: u64,
 }
 
-// By reference, as serde asks for it.
-#[expect(clippy::trivially_copy_pass_by_ref)]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a field by reference"
+)]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

@@ -63,7 +63,7 @@ pub enum Command {
     /// Read and verify the audit log.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// Add, list and test model servers.
+    /// Add, remove, list and test model servers.
     #[command(subcommand)]
     Backend(backend::BackendCommand),
     /// Copy everything that is kept into one folder: sessions, their files, labels, the audit log and
@@ -112,6 +112,7 @@ mod tests {
             "audit show 3 --json",
             "audit verify",
             "backend add local http://127.0.0.1:8080 --main 0 --background 2",
+            "backend remove local",
             "backend list",
             "backend test",
             "backend test local",

@@ -9,7 +9,7 @@ use crate::output::bytes;
 use bxcore::code::Code;
 use bxcore::id::BackendName;
 use bxcore::problem::Problem;
-use bxcore::wire::inferproxy::{BackendInfo, BackendOrigin, BackendState};
+use bxcore::wire::inferproxy::{BackendInfo, BackendOrigin, BackendState, by_default};
 use bxcore::wire::supervisor::{ProcessState, RoleStatus, Status};
 use bxkit::rpc::CallError;
 use serde_json::json;
@@ -159,7 +159,7 @@ fn consent(context: &Context<'_>, facts: &StarterFacts) -> Result<(), Failure> {
         Some(false) => Err(no_model().into()),
         None => {
             if !output.json {
-                output.note("Going ahead, as there is nobody to ask.");
+                output.note("Going ahead, as there is nobody to ask (BOXMAKER_STARTER=never prevents it).");
             }
             Ok(())
         }
@@ -231,6 +231,22 @@ pub(crate) fn no_model() -> Problem {
         .hint("boxmaker backend add NAME URL\nfor example: boxmaker backend add local http://127.0.0.1:8080")
 }
 
+/// What is said before an answer where the first backend can't be used and another stands in.
+pub(crate) fn stand_in(backends: &[BackendInfo]) -> Option<String> {
+    let (first, used) = (backends.first()?, by_default(backends)?);
+    if first.name == used.name {
+        return None;
+    }
+    let why = match first.state {
+        BackendState::Loading => "is still loading",
+        _ => "can't be used now",
+    };
+    Some(format!(
+        "{} {why}: {} answers in its place (`boxmaker doctor` says more)",
+        first.name, used.name
+    ))
+}
+
 /// What is said after an answer of the starter engine; none if another backend gave it.
 pub(crate) fn better_model(
     backends: &[BackendInfo],
@@ -272,6 +288,24 @@ mod tests {
         check(&[backend("configured", "unreachable")], false);
         check(&[backend("configured", "misconfigured")], false);
         check(&[backend("starter", "unreachable")], true);
+    }
+
+    #[test]
+    fn another_backend_does_not_answer_unseen() {
+        let named = |name: &str, state| BackendInfo {
+            name: BackendName::new(name).unwrap(),
+            ..backend("configured", state)
+        };
+        let check = |first, expect: Option<&str>| {
+            let said = stand_in(&[named("a", first), named("b", "ready")]);
+            let said = said.as_deref().and_then(|said| said.split(':').next());
+            assert_eq!(said, expect, "{first}");
+        };
+        check("ready", None);
+        check("unreachable", Some("a can't be used now"));
+        check("loading", Some("a is still loading"));
+        assert_eq!(stand_in(&[named("a", "unreachable")]), None);
+        assert_eq!(stand_in(&[]), None);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 
 /// How the way around the starter engine is written everywhere.
+/// The longest line of pip's that is shown, in characters.
+const MAX_WORDS_CHARS: usize = 160;
+
 const POINT_AT_A_SERVER: &str = "or point at a model server: boxmaker backend add NAME URL";
 
 /// Why pip did not install the packages, as far as its words tell.
@@ -52,7 +55,7 @@ pub enum StarterError {
         needed_bytes: u64,
     },
     /// pip failed.
-    #[error("pip could not install the packages: {tail}")]
+    #[error("pip could not install the packages: {}", kind.summary(tail))]
     Pip {
         /// Why, as far as its words tell.
         kind: PipFailure,
@@ -188,6 +191,17 @@ impl StarterError {
 }
 
 impl PipFailure {
+    /// What went wrong, in a line; pip's own words only where nothing else tells.
+    fn summary(self, tail: &str) -> String {
+        match self {
+            Self::Network => "the package index can't be reached, or does not have them".to_owned(),
+            Self::DiskFull => "the disk is full".to_owned(),
+            Self::HashMismatch => "a file is not the pinned one".to_owned(),
+            Self::NoWheel => "there is no build for this machine".to_owned(),
+            Self::Other => last_words(tail),
+        }
+    }
+
     fn hint(self) -> &'static str {
         match self {
             Self::Network => {
@@ -203,6 +217,17 @@ impl PipFailure {
             Self::Other => "see to what pip says, and try again",
         }
     }
+}
+
+/// The last line that a program said, short enough to be read.
+fn last_words(tail: &str) -> String {
+    let line = tail.lines().rfind(|line| !line.trim().is_empty());
+    let line = line.unwrap_or("it said nothing").trim();
+    let mut words: String = line.chars().take(MAX_WORDS_CHARS).collect();
+    if words.len() < line.len() {
+        words.push('…');
+    }
+    words
 }
 
 impl From<StarterError> for Problem {
@@ -248,6 +273,23 @@ mod tests {
             needed_bytes: 500_000_000,
         };
         insta::assert_snapshot!(error.problem().to_string(), @"The starter engine could not be set up: /s has 12 MB free, 500 MB are needed");
+    }
+
+    #[test]
+    fn what_pip_repeats_is_told_in_a_line() {
+        let pip = |kind, tail: &str| {
+            let tail = tail.to_owned();
+            StarterError::Pip { kind, tail }.problem().to_string()
+        };
+        let retries = "WARNING: Retrying (Retry(total=4)) after connection broken\n".repeat(5);
+        insta::assert_snapshot!(pip(PipFailure::Network, &retries), @"The starter engine could not be set up: pip could not install the packages: the package index can't be reached, or does not have them");
+        let long = format!("first\nlast {}\n\n", "x".repeat(500));
+        let shown = pip(PipFailure::Other, &long);
+        assert!(
+            shown.contains(": last xxx") && shown.ends_with('…'),
+            "{shown}"
+        );
+        assert!(shown.len() < 300, "{shown}");
     }
 
     #[test]

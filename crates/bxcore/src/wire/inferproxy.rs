@@ -145,6 +145,15 @@ pub struct BackendInfo {
     pub problem: Option<crate::problem::Problem>,
 }
 
+/// The backend that serves where nobody names one: the first that is ready, else the first that is
+/// loading, else the first, which then says what is wrong with it.
+pub fn by_default(known: &[BackendInfo]) -> Option<&BackendInfo> {
+    let in_state = |state| known.iter().find(move |backend| backend.state == state);
+    in_state(BackendState::Ready)
+        .or_else(|| in_state(BackendState::Loading))
+        .or(known.first())
+}
+
 /// Why an answer has not begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "for", rename_all = "kebab-case")]

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::Style;
-use crate::ready::{better_model, ensure_model, ensure_up};
+use crate::ready::{better_model, ensure_model, ensure_up, stand_in};
 use crate::turn::{View, follow, summary};
 use bxcore::code::Code;
 use bxcore::id::{BackendName, SessionId};
@@ -26,7 +26,7 @@ pub struct AskArgs {
     /// The session to ask in; a new one if left out.
     #[arg(long, value_name = "ID")]
     pub session: Option<SessionId>,
-    /// The class of the question: public, private or secret.
+    /// The class of the question: public, private or secret; private if left out.
     #[arg(long)]
     pub class: Option<Class>,
     /// The backend to ask.
@@ -41,6 +41,11 @@ pub(crate) async fn run(context: &Context<'_>, args: AskArgs) -> Outcome {
     let text = question(args.text)?;
     let connection = ensure_up(context).await?;
     let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
+    // A session keeps to its own backend, and one that is named is the one.
+    let is_open = args.session.is_none() && args.backend.is_none();
+    if let Some(line) = stand_in(&backends).filter(|_| is_open && !context.output.json) {
+        context.output.note(&line);
+    }
     let request = TurnRequest {
         session: args.session,
         text,

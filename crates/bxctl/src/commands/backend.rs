@@ -5,8 +5,9 @@ mod edit;
 mod list;
 mod look;
 mod probe;
+mod remove;
 
-pub(crate) use list::render as render_list;
+pub(crate) use list::render_all;
 pub(crate) use probe::{is_fine, probe};
 
 use crate::context::Context;
@@ -20,7 +21,9 @@ use clap::{Args, Subcommand, ValueEnum};
 pub enum BackendCommand {
     /// Add a model server to inferproxy.toml and use it from now on.
     Add(AddArgs),
-    /// List the servers that are configured or found.
+    /// Remove a model server from inferproxy.toml.
+    Remove(RemoveArgs),
+    /// List the servers that are configured or found, and which a new session uses.
     List,
     /// Try a server: do its slots keep their cache, and what does it support?
     Test(TestArgs),
@@ -78,6 +81,13 @@ pub enum Tools {
     Schema,
 }
 
+/// Options of `backend remove`.
+#[derive(Debug, Args)]
+pub struct RemoveArgs {
+    /// Which one.
+    pub name: BackendName,
+}
+
 /// Options of `backend test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
@@ -88,6 +98,7 @@ pub struct TestArgs {
 pub(crate) async fn run(context: &Context<'_>, command: BackendCommand) -> Outcome {
     match command {
         BackendCommand::Add(args) => add::run(context, &args).await,
+        BackendCommand::Remove(args) => remove::run(context, &args.name).await,
         BackendCommand::List => list::run(context, &ensure_up(context).await?).await,
         BackendCommand::Test(args) => {
             let connection = ensure_up(context).await?;

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::Style;
-use crate::ready::{better_model, ensure_model, ensure_up};
+use crate::ready::{better_model, ensure_model, ensure_up, stand_in};
 use crate::turn::{View, follow, summary};
 use bxcore::id::{BackendName, SessionId};
 use bxcore::label::Class;
@@ -24,7 +24,7 @@ pub struct ChatArgs {
     /// The session to go on with; a new one if left out.
     #[arg(long, value_name = "ID")]
     pub session: Option<SessionId>,
-    /// The class of what you say: public, private or secret.
+    /// The class of what you say: public, private or secret; private if left out.
     #[arg(long)]
     pub class: Option<Class>,
     /// The backend to talk with.
@@ -35,6 +35,11 @@ pub struct ChatArgs {
 pub(crate) async fn run(context: &Context<'_>, args: ChatArgs) -> Outcome {
     let connection = ensure_up(context).await?;
     let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
+    // A session keeps to its own backend, and one that is named is the one.
+    let is_open = args.session.is_none() && args.backend.is_none();
+    if let Some(line) = stand_in(&backends).filter(|_| is_open && !context.output.json) {
+        context.output.note(&line);
+    }
     let mut talk = Talk {
         context,
         connection,

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::doctor::{
     Finding, Level, bubblewrap, configuration, disk, folders, kernel, python, render, running,
-    starter,
+    starter, workspaces,
 };
 use crate::failure::{Failure, Outcome};
 use bxkit::exit;
@@ -28,11 +28,14 @@ pub(crate) async fn run(context: &Context<'_>, args: &DoctorArgs) -> Outcome {
     findings.extend(kernel());
     findings.extend(folders(context));
     findings.push(disk(context));
-    findings.extend(configuration(context));
+    let configured = configuration(context);
+    let is_readable = configured.iter().all(|found| found.level != Level::Fail);
+    findings.extend(configured);
+    findings.extend(workspaces(context));
     findings.push(bubblewrap());
     findings.push(python());
     findings.extend(starter(context));
-    findings.extend(house(context, args).await);
+    findings.extend(house(context, args, is_readable).await);
     if context.output.json {
         context.output.answer_json(&findings)?;
     } else {
@@ -47,7 +50,7 @@ pub(crate) async fn run(context: &Context<'_>, args: &DoctorArgs) -> Outcome {
 }
 
 /// What runs; where nothing does, it is started for a moment, which is a check of its own.
-async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
+async fn house(context: &Context<'_>, args: &DoctorArgs, is_readable: bool) -> Vec<Finding> {
     let found = match Connection::find(context.home).await {
         Ok(found) => found,
         Err(problem) => return vec![Finding::problem(Level::Fail, "supervisor", &problem)],
@@ -65,6 +68,11 @@ async fn house(context: &Context<'_>, args: &DoctorArgs) -> Vec<Finding> {
             "not running, so no model server was looked at",
             todo,
         )];
+    }
+    if !is_readable {
+        let found = "not running, and not started with a configuration that is wrong";
+        let todo = "correct the file that is named above, then try again";
+        return vec![Finding::fail("supervisor", found, todo)];
     }
     let connection = match crate::ready::ensure_up(context).await {
         Ok(connection) => connection,

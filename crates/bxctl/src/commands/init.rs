@@ -41,9 +41,11 @@ pub(crate) fn run(context: &Context<'_>, _: &InitArgs) -> Outcome {
             .output
             .answer(&format!("kept     {name} (it was there already)\n"))?;
     }
-    context
-        .output
-        .note("Everything in the files is a comment: without a change nothing changes.");
+    if !written.is_empty() {
+        context
+            .output
+            .note("Everything in what was written is a comment: without a change nothing changes.");
+    }
     Ok(())
 }
 

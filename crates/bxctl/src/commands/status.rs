@@ -70,7 +70,7 @@ fn render(status: &Status, backends: &[BackendInfo], paint: Paint) -> String {
     }
     text.push_str(&table.render());
     text.push('\n');
-    text.push_str(&super::backend::render_list(backends, paint));
+    text.push_str(&super::backend::render_all(backends, paint));
     if backends.is_empty() {
         text.push_str(&paint.paint(Style::Warn, "no model server is configured or found"));
         text.push('\n');

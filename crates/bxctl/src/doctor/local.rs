@@ -3,11 +3,13 @@
 use super::finding::{Finding, Level};
 use crate::context::Context;
 use crate::output::bytes;
+use bxcore::label::{Class, Label};
 use bxcore::problem::Problem;
 use bxcore::role::Role;
+use serde::Deserialize;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Less free space than this and writing may soon fail, in bytes.
 const LOW_SPACE_BYTES: u64 = 1 << 30;
@@ -116,6 +118,54 @@ fn config_file(context: &Context<'_>, role: Role) -> Finding {
     }
 }
 
+/// What `brokerd.toml` says of folders that are shared with sessions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Shared {
+    workspace: Vec<SharedFolder>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SharedFolder {
+    path: PathBuf,
+    name: Option<String>,
+    #[serde(default = "private")]
+    class: Class,
+    #[serde(default)]
+    untrusted: bool,
+}
+
+const fn private() -> Class {
+    Class::Private
+}
+
+/// The folders that are shared with sessions, and whether each can be read.
+pub(crate) fn workspaces(context: &Context<'_>) -> Vec<Finding> {
+    let path = context.home.config_file(Role::Brokerd);
+    // A file that is wrong was told as such already.
+    let shared: Shared = bxkit::config::load(&path).unwrap_or_default();
+    shared.workspace.iter().map(workspace).collect()
+}
+
+fn workspace(folder: &SharedFolder) -> Finding {
+    let own = folder.path.file_name().unwrap_or_default();
+    let name = folder
+        .name
+        .clone()
+        .unwrap_or_else(|| own.to_string_lossy().into_owned());
+    let what = format!("workspace {name}");
+    let label = Label::new(folder.class, folder.untrusted);
+    let shown = folder.path.display();
+    match std::fs::read_dir(&folder.path) {
+        Ok(_) => Finding::ok(what, format!("{shown} ({label})")),
+        Err(error) => Finding::warn(
+            what,
+            format!("{shown}: {error}, so sessions don't see it"),
+            "correct `path` in brokerd.toml or make the folder readable, then `boxmaker down`",
+        ),
+    }
+}
+
 /// What a client without the roles can say: that the file is TOML.
 fn readable(path: &Path) -> Result<(), Problem> {
     bxkit::config::load::<toml::Table>(path)
@@ -127,6 +177,26 @@ fn readable(path: &Path) -> Result<(), Problem> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_workspace_that_is_not_there_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let text = format!(
+            "[[workspace]]\npath = \"{0}\"\nname = \"notes\"\nuntrusted = true\n\
+             [[workspace]]\npath = \"{0}/none\"\n",
+            root.path().display()
+        );
+        let shared: Shared = toml::from_str(&text).unwrap();
+        let found: Vec<Finding> = shared.workspace.iter().map(workspace).collect();
+        assert_eq!(found[0].level, Level::Ok);
+        assert_eq!(found[0].what, "workspace notes");
+        assert!(
+            found[0].found.ends_with("(private, untrusted)"),
+            "{found:?}"
+        );
+        assert_eq!(found[1].level, Level::Warn);
+        assert_eq!(found[1].what, "workspace none");
+    }
 
     #[test]
     fn an_open_folder_is_noticed() {

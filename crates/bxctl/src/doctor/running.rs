@@ -36,6 +36,7 @@ pub(crate) async fn running(
             &crate::ready::no_model(),
         ));
     }
+    findings.extend(same_servers(&backends));
     for info in &backends {
         findings.push(backend(info));
         if info.state == BackendState::Ready && with_probe {
@@ -77,6 +78,31 @@ fn roles(status: &Status) -> Vec<Finding> {
     findings
 }
 
+/// Backends that are one server under two names: each would count its slots as its own.
+fn same_servers(backends: &[BackendInfo]) -> Vec<Finding> {
+    let place = |info: &BackendInfo| {
+        let authority = info.url.strip_prefix("http://").unwrap_or(&info.url);
+        let authority = authority.split('/').next().unwrap_or_default();
+        authority
+            .replace("localhost:", "127.0.0.1:")
+            .replace("[::1]:", "127.0.0.1:")
+    };
+    let mut findings = Vec::new();
+    for (number, info) in backends.iter().enumerate() {
+        let earlier = backends[..number]
+            .iter()
+            .find(|earlier| place(earlier) == place(info));
+        if let Some(earlier) = earlier {
+            findings.push(Finding::warn(
+                format!("backends {} and {}", earlier.name, info.name),
+                format!("both are the server at {}", place(info)),
+                format!("boxmaker backend remove {}", info.name),
+            ));
+        }
+    }
+    findings
+}
+
 fn backend(info: &BackendInfo) -> Finding {
     let what = format!("backend {}", info.name);
     let found = format!(
@@ -107,7 +133,9 @@ fn backend(info: &BackendInfo) -> Finding {
 fn tried(info: &BackendInfo, outcome: Result<ProbeReport, Failure>) -> Finding {
     let what = format!("slots of {}", info.name);
     match outcome {
-        Ok(report) if is_fine(report.verdict) => Finding::ok(what, report.advice),
+        Ok(report) if is_fine(report.verdict) && report.flags.is_empty() => {
+            Finding::ok(what, report.advice)
+        }
         Ok(report) => {
             let todo = match report.flags.as_slice() {
                 [] => "change the slots in inferproxy.toml".to_owned(),
@@ -130,6 +158,42 @@ fn tried(info: &BackendInfo, outcome: Result<ProbeReport, Failure>) -> Finding {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn info(name: &str, url: &str) -> BackendInfo {
+        serde_json::from_value(json!({
+            "name": name, "origin": "configured", "url": url, "kind": "openai", "model": "m",
+            "slots": null, "max_concurrency": 1, "context_tokens": null, "tools": "schema",
+            "keeps_reasoning": false, "fingerprint": "f", "state": "ready"
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn one_server_under_two_names_is_noticed() {
+        let one = info("a", "http://127.0.0.1:8080");
+        assert_eq!(
+            same_servers(&[one.clone(), info("b", "http://127.0.0.1:8081")]),
+            []
+        );
+        let found = same_servers(&[one, info("b", "http://localhost:8080/llm")]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].what, "backends a and b");
+        assert_eq!(found[0].todo.as_deref(), Some("boxmaker backend remove b"));
+    }
+
+    #[test]
+    fn a_flag_to_set_is_told_as_the_test_tells_it() {
+        let report = |flags: &[&str]| -> ProbeReport {
+            serde_json::from_value(json!({
+                "name": "a", "calls": [], "verdict": "single-slot", "advice": "One slot.",
+                "flags": flags, "forced_tool": true, "json_schema": true
+            }))
+            .unwrap()
+        };
+        let one = info("a", "http://127.0.0.1:1");
+        assert_eq!(tried(&one, Ok(report(&[]))).level, Level::Ok);
+        assert_eq!(tried(&one, Ok(report(&["-np 3"]))).level, Level::Warn);
+    }
 
     #[test]
     fn a_backend_that_is_not_there_is_broken_and_says_what_to_do() {

@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn colours_surround_words_and_never_leak() {
-        insta::assert_snapshot!(render("a **b c** `d`", 40, Paint::Colour).escape_debug(), @r"a \u{1b}[1mb c \u{1b}[0m\u{1b}[36md\u{1b}[0m\n");
+        insta::assert_snapshot!(render("a **b c** `d`", 40, Paint::Colour).escape_debug(), @r"a \u{1b}[1mb c\u{1b}[0m \u{1b}[36md\u{1b}[0m\n");
     }
 
     #[test]

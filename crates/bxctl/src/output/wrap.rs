@@ -57,23 +57,24 @@ impl Line {
     fn push(&mut self, gap: bool, wide: usize, parts: Vec<Span>) {
         let gap = gap && self.columns > 0;
         for (number, (styles, text)) in parts.into_iter().enumerate() {
-            let space = gap && number == 0;
+            if gap && number == 0 {
+                self.space_before(&styles);
+            }
             match self.spans.last_mut() {
                 // A run of one style is painted as one, its spaces included.
-                Some((last, so_far)) if *last == styles => {
-                    if space {
-                        so_far.push(' ');
-                    }
-                    so_far.push_str(&text);
-                }
-                Some((_, so_far)) if space => {
-                    so_far.push(' ');
-                    self.spans.push((styles, text));
-                }
+                Some((last, so_far)) if *last == styles => so_far.push_str(&text),
                 _ => self.spans.push((styles, text)),
             }
         }
         self.columns += wide + usize::from(gap);
+    }
+
+    /// A space between two words; between two styles it has neither.
+    fn space_before(&mut self, styles: &[Style]) {
+        match self.spans.last_mut() {
+            Some((last, so_far)) if last == styles || last.is_empty() => so_far.push(' '),
+            _ => self.spans.push((Vec::new(), " ".to_owned())),
+        }
     }
 
     fn paint(self, paint: Paint) -> String {

@@ -3,7 +3,7 @@
 use bxcore::code::Code;
 use bxcore::id::BackendName;
 use bxcore::problem::Problem;
-use bxcore::wire::inferproxy::{BackendInfo, BackendState};
+use bxcore::wire::inferproxy::{BackendInfo, BackendState, by_default};
 
 /// Chooses the backend of a turn.
 ///
@@ -21,9 +21,7 @@ pub(super) fn choose<'a>(
     if let Some(backend) = own.and_then(named) {
         return usable(backend);
     }
-    let in_state = |state| known.iter().find(move |backend| backend.state == state);
-    let best = in_state(BackendState::Ready).or_else(|| in_state(BackendState::Loading));
-    match best.or(known.first()) {
+    match by_default(known) {
         Some(backend) => usable(backend),
         None => Err(none_at_all()),
     }

@@ -30,14 +30,7 @@ pub(super) async fn run(context: &Context<'_>, args: &AddArgs) -> Outcome {
     let text = edit::added(&current(&path)?, args)?;
     check(context, &path, &text)?;
     look::own_addresses(&args.url)?;
-    bxkit::fsx::write_atomic(&path, text.as_bytes(), CONFIG_MODE).map_err(|error| {
-        file_problem(
-            Code::HomeUnusable,
-            "inferproxy.toml can't be written",
-            &path,
-            &error,
-        )
-    })?;
+    write(&path, &text)?;
     let running = Connection::find(context.home).await?;
     let found = match &running {
         Some(connection) => Some(in_use(connection, &args.name).await?),
@@ -72,7 +65,16 @@ pub(super) async fn run(context: &Context<'_>, args: &AddArgs) -> Outcome {
     Ok(())
 }
 
-fn current(path: &Path) -> Result<String, Failure> {
+/// Puts a text in the place of a file.
+pub(super) fn write(path: &Path, text: &str) -> Outcome {
+    let title = "inferproxy.toml can't be written";
+    bxkit::fsx::write_atomic(path, text.as_bytes(), CONFIG_MODE)
+        .map_err(|error| file_problem(Code::HomeUnusable, title, path, &error))?;
+    Ok(())
+}
+
+/// The text of the file; empty where there is none.
+pub(super) fn current(path: &Path) -> Result<String, Failure> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
@@ -118,19 +120,12 @@ fn unknown_kind(url: &str) -> Problem {
 }
 
 /// Lets the role's own reader judge the text before it takes the file's place.
-fn check(context: &Context<'_>, path: &Path, text: &str) -> Outcome {
+pub(super) fn check(context: &Context<'_>, path: &Path, text: &str) -> Outcome {
     let Some(launcher) = context.launcher else {
         return Ok(());
     };
     let draft = Draft(path.with_extension("toml.draft"));
-    bxkit::fsx::write_atomic(&draft.0, text.as_bytes(), CONFIG_MODE).map_err(|error| {
-        file_problem(
-            Code::HomeUnusable,
-            "inferproxy.toml can't be written",
-            &draft.0,
-            &error,
-        )
-    })?;
+    write(&draft.0, text)?;
     let checked = launcher.check_config(context.home, Role::Inferproxy, &draft.0);
     checked.map_err(|problem| as_of(problem, &draft.0, path).into())
 }
@@ -161,12 +156,18 @@ impl Drop for Draft {
     }
 }
 
-/// Has inferproxy read its file again, and asks it what it makes of the new backend.
-async fn in_use(connection: &Connection, name: &BackendName) -> Result<BackendInfo, Failure> {
+/// Has inferproxy read its file again.
+pub(super) async fn read_again(connection: &Connection) -> Outcome {
     connection
         .supervisor
         .post::<_, ()>("/v1/roles/inferproxy/restart", &json!({}))
         .await?;
+    Ok(())
+}
+
+/// Has inferproxy read its file again, and asks it what it makes of the new backend.
+async fn in_use(connection: &Connection, name: &BackendName) -> Result<BackendInfo, Failure> {
+    read_again(connection).await?;
     let deadline = Instant::now() + Duration::from_secs(BACK_WITHIN_SECS);
     loop {
         let answer = connection

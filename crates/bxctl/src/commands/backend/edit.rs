@@ -1,7 +1,9 @@
-//! Adding an entry to the text of inferproxy.toml. Pure; everything else in the file stays.
+//! Adding an entry to the text of inferproxy.toml and removing one. Pure; everything else in the file
+//! stays.
 
 use super::{AddArgs, Kind, Tools};
 use bxcore::code::Code;
+use bxcore::id::BackendName;
 use bxcore::problem::Problem;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
 
@@ -10,9 +12,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Val
 /// # Errors
 /// The text is no TOML, `backend` is something else in it, or the name is taken.
 pub(super) fn added(text: &str, args: &AddArgs) -> Result<String, Problem> {
-    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        wrong("inferproxy.toml is not valid TOML").detail(error.to_string())
-    })?;
+    let mut document = parsed(text)?;
     let backends = document
         .entry("backend")
         .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
@@ -30,6 +30,37 @@ pub(super) fn added(text: &str, args: &AddArgs) -> Result<String, Problem> {
     }
     backends.push(entry(args));
     Ok(document.to_string())
+}
+
+/// The file without an entry.
+///
+/// # Errors
+/// The text is no TOML, or has no such entry.
+pub(super) fn removed(text: &str, name: &BackendName) -> Result<String, Problem> {
+    let mut document = parsed(text)?;
+    let backends = document.get_mut("backend");
+    let backends = backends.and_then(Item::as_array_of_tables_mut);
+    let named = |table: &Table| table.get("name").and_then(Item::as_str) == Some(name.as_str());
+    let Some((backends, at)) = backends.and_then(|backends| {
+        let at = backends.iter().position(named)?;
+        Some((backends, at))
+    }) else {
+        let title = format!("There is no backend `{name}` in inferproxy.toml");
+        return Err(Problem::new(Code::BackendUnknown, title).hint(
+            "`boxmaker backend list` shows all; one that was found by itself goes when its server does",
+        ));
+    };
+    backends.remove(at);
+    if backends.is_empty() {
+        document.remove("backend");
+    }
+    Ok(document.to_string())
+}
+
+fn parsed(text: &str) -> Result<DocumentMut, Problem> {
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        wrong("inferproxy.toml is not valid TOML").detail(error.to_string())
+    })
 }
 
 fn entry(args: &AddArgs) -> Table {
@@ -93,7 +124,6 @@ fn wrong(title: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bxcore::id::BackendName;
 
     fn args(name: &str) -> AddArgs {
         AddArgs {
@@ -160,6 +190,19 @@ mod tests {
         url = "http://127.0.0.1:8080"
         slots = { main = [1], background = 1 }
         "#);
+    }
+
+    #[test]
+    fn one_entry_goes_and_all_else_stays() {
+        let text = "# mine\nliveness_s = 60\n\n[[backend]]\nname = \"a\" # old\nurl = \"u\"\n";
+        let two = added(text, &args("b")).unwrap();
+        let name = |name| BackendName::new(name).unwrap();
+        assert_eq!(removed(&two, &name("b")).unwrap(), text);
+        let none = removed(text, &name("a")).unwrap();
+        assert_eq!(none, "# mine\nliveness_s = 60\n");
+        let unknown = removed(text, &name("c")).unwrap_err();
+        assert_eq!(unknown.code, Code::BackendUnknown);
+        removed("backend = 3", &name("a")).unwrap_err();
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, Table, one_line};
 use bxcore::transcript::ToolMode;
-use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendOrigin, BackendState};
+use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendOrigin, BackendState, by_default};
 
 /// The longest line about what is wrong, in characters.
 const MAX_PROBLEM_CHARS: usize = 200;
@@ -24,13 +24,22 @@ pub(super) async fn run(context: &Context<'_>, connection: &Connection) -> Outco
     } else {
         context
             .output
-            .answer(&render(&backends, context.output.paint_out))?;
+            .answer(&render_all(&backends, context.output.paint_out))?;
     }
     Ok(())
 }
 
+/// All backends there are, and which of them a new session uses.
+pub(crate) fn render_all(backends: &[BackendInfo], paint: Paint) -> String {
+    let mut text = render(backends, paint);
+    if let Some(info) = by_default(backends) {
+        text.push_str(&format!("a new session uses {}\n", info.name));
+    }
+    text
+}
+
 /// The backends as a table, and below it what is wrong with any of them.
-pub(crate) fn render(backends: &[BackendInfo], paint: Paint) -> String {
+pub(super) fn render(backends: &[BackendInfo], paint: Paint) -> String {
     if backends.is_empty() {
         return String::new();
     }
@@ -132,12 +141,13 @@ mod tests {
                          "hint": "start it"}}
         ]))
         .unwrap();
-        insta::assert_snapshot!(render(&backends, Paint::Plain), @"
+        insta::assert_snapshot!(render_all(&backends, Paint::Plain), @"
         backend  state        origin      kind          url                     model  context  slots                            tools
         local    ready        configured  llama-server  http://127.0.0.1:8080   smol   8192     main 0,1, background 2, seats 3  native
         far      unreachable  found       openai        http://127.0.0.1:11434  q      -        none (4 at once)                 schema
         far: It does not answer: refused
           try: start it
+        a new session uses local
         ");
     }
 }

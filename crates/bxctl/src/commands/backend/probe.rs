@@ -100,12 +100,16 @@ fn render(report: &ProbeReport, paint: Paint) -> String {
         }
         text.push_str(&table.render());
     }
-    let works = |yes: bool| if yes { "works" } else { "does not work" };
-    text.push_str(&format!(
-        "forced tool call: {}\n",
-        works(report.forced_tool)
-    ));
-    text.push_str(&format!("JSON schema: {}\n", works(report.json_schema)));
+    text.push_str(if report.forced_tool {
+        "forced tool call: works\n"
+    } else {
+        "forced tool call: does not work (nothing to do: turns don't need it)\n"
+    });
+    text.push_str(if report.json_schema {
+        "JSON schema: works\n"
+    } else {
+        "JSON schema: does not work (the model may call tools badly; a newer server helps)\n"
+    });
     if !report.advice.is_empty() {
         text.push_str(&format!("{}\n", sanitize(&report.advice)));
     }
@@ -140,7 +144,7 @@ mod tests {
         call        slot  prompt  cache_n
         main        0     300     0
         main again  0     320     -
-        forced tool call: does not work
+        forced tool call: does not work (nothing to do: turns don't need it)
         JSON schema: works
         The slots share one cache.
         set on the server: -np 3 --no-cache-idle-slots
