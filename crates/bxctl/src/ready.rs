@@ -159,7 +159,9 @@ fn consent(context: &Context<'_>, facts: &StarterFacts) -> Result<(), Failure> {
         Some(false) => Err(no_model().into()),
         None => {
             if !output.json {
-                output.note("Going ahead, as there is nobody to ask (BOXMAKER_STARTER=never prevents it).");
+                output.note(
+                    "Going ahead, as there is nobody to ask (BOXMAKER_STARTER=never prevents it).",
+                );
             }
             Ok(())
         }

@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn a_program_is_told_the_page_too() {
         let value = for_program(&Problem::new(Code::NoBackend, "none").hint("add one"));
-        assert_eq!(
-            value.to_string(),
-            r#"{"code":"no-backend","hint":"add one","see":"docs/runbook/no-backend.md","title":"none"}"#
-        );
+        let expect = serde_json::json!({
+            "code": "no-backend", "title": "none", "hint": "add one", "see": "docs/runbook/no-backend.md"
+        });
+        assert_eq!(value, expect);
     }
 }

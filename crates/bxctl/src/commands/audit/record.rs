@@ -147,12 +147,26 @@ mod tests {
 
     #[test]
     fn a_decision_is_shown_with_its_steps_and_its_end() {
-        insta::assert_snapshot!(render(&intent(), Paint::Plain), @"");
+        insta::assert_snapshot!(render(&intent(), Paint::Plain), @r#"
+        record 3 T intent · chat-1 call 2 · read_file · private · allow
+        pass  known       read_file
+        read_file may run
+        about:
+            {"path":"a"}
+            x
+        record 4 T2 outcome · chat-1 call 2 · read_file · private, untrusted · ok · 5 bytes
+        result:
+            words
+        "#);
         let denied = json!({
             "seq": 5, "ts": "T", "kind": "deny", "tool": "shell", "decision": "deny", "reason": "no-grant",
             "walk": [{"rule": "grant", "verdict": "fail", "because": "no grant names it"}]
         });
-        insta::assert_snapshot!(render(&denied, Paint::Plain), @"");
+        insta::assert_snapshot!(render(&denied, Paint::Plain), @"
+        record 5 T deny · shell · deny [no-grant]
+        FAIL  grant       no grant names it
+        shell is denied: no-grant (see docs/runbook/no-grant.md)
+        ");
     }
 
     #[test]
@@ -162,7 +176,13 @@ mod tests {
         let denied = json!({"seq": 5, "ts": "T", "kind": "deny", "tool": "x", "decision": "deny", "reason": "no-grant"});
         let mut begun = intent();
         begun["outcome"].take();
-        insta::assert_snapshot!(table(&[config, begun, outcome, denied], Paint::Plain), @"");
+        insta::assert_snapshot!(table(&[config, begun, outcome, denied], Paint::Plain), @"
+        seq  time  kind     session  tool       result
+        1    T     config   -        -          -
+        3    T     intent   chat-1   read_file  allow
+        4    T2    outcome  chat-1   read_file  ok
+        5    T     deny     -        x          deny [no-grant]
+        ");
         assert_eq!(
             table(&[], Paint::Plain),
             "nothing was recorded in this home yet\n"
