@@ -139,8 +139,13 @@ fn first_word(mut child: Child) -> Option<Word> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(said.take(MAX_LINE_BYTES)).read_line(&mut line);
+        let word: Option<Word> = read.ok().and_then(|_| serde_json::from_str(&line).ok());
+        if matches!(word, Some(Word::Failed(_))) {
+            // It said so on its way out: what is told of it is told when it has left.
+            let _ = child.wait();
+        }
         // Nobody listens any more when it took too long.
-        let _ = sender.send(read.ok().and_then(|_| serde_json::from_str(&line).ok()));
+        let _ = sender.send(word);
         // Only one that has ended is left to be cleared away; one that runs outlives us.
         let _ = child.try_wait();
     });
