@@ -196,6 +196,18 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
+/// A tool's result without its frame and what stands behind it; any other text as it is.
+pub fn unframed(text: &str) -> &str {
+    let inner = || {
+        let inside = text.strip_prefix('<')?.strip_prefix(FRAME_TAG)?;
+        let (_, inside) = inside.split_once(">\n")?;
+        // No neutralised text has the tag, so the first end is the frame's own.
+        let (result, _) = inside.split_once(&format!("\n</{FRAME_TAG}>"))?;
+        Some(result)
+    };
+    inner().unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
