@@ -63,11 +63,20 @@ impl Account {
 
     /// The limit on one meter; [`MAX_AMOUNT`] where there is none.
     pub fn limit(&self, meter: Meter) -> u64 {
-        let limit = match meter {
+        self.configured(meter)
+            .map_or(MAX_AMOUNT, |limit| limit.min(MAX_AMOUNT))
+    }
+
+    /// Whether anything limits one meter here.
+    pub fn is_limited(&self, meter: Meter) -> bool {
+        self.configured(meter).is_some()
+    }
+
+    fn configured(&self, meter: Meter) -> Option<u64> {
+        match meter {
             Meter::Tokens => self.limits.tokens,
             Meter::Usd => self.limits.usd.map(|usd| usd.micros().unsigned_abs()),
-        };
-        limit.map_or(MAX_AMOUNT, |limit| limit.min(MAX_AMOUNT))
+        }
     }
 
     /// What could still be held on one meter.

@@ -36,21 +36,23 @@ pub fn reserve(chain: &mut [Node], amount: Spend) -> Result<(), BudgetRefusal> {
 /// Turns what was held for a call into what it cost, on every account of the chain.
 ///
 /// A call that cost more than was held is charged whole. The account it was made under, the last
-/// of the chain, is then stopped; the accounts above it are stopped by their own limits, if it took
-/// them past one. Gives the meter that overran.
+/// of the chain, is then stopped where anything limits that meter; the accounts above it are stopped
+/// by their own limits, if it took them past one. Gives the meter that overran.
 pub fn settle(chain: &mut [Node], held: Spend, actual: Spend) -> Option<Meter> {
     for node in &mut *chain {
         let account = &mut node.account;
         account.reserved = account.reserved.minus(held);
         account.spent = plus(account.spent, actual);
     }
-    let overrun = Meter::ALL
+    let overran = |meter: &Meter| meter.of(actual) > meter.of(held);
+    let is_limited = |meter: &Meter| chain.iter().any(|node| node.account.is_limited(*meter));
+    let stops = Meter::ALL
         .into_iter()
-        .find(|meter| meter.of(actual) > meter.of(held));
-    if let (Some(meter), Some(node)) = (overrun, chain.last_mut()) {
+        .find(|meter| overran(meter) && is_limited(meter));
+    if let (Some(meter), Some(node)) = (stops, chain.last_mut()) {
         node.account.overrun.get_or_insert(meter);
     }
-    overrun
+    stops.or_else(|| Meter::ALL.into_iter().find(overran))
 }
 
 /// Gives back what was held for a call that was never made.
@@ -99,7 +101,12 @@ fn refusal(node: &Node, amount: Spend) -> Option<BudgetRefusal> {
 }
 
 /// Whether the amount does not fit; an account past its limit admits not even nothing.
+///
+/// Where nothing limits the meter every amount fits that can be counted, whatever was spent before.
 fn exceeds(account: &Account, meter: Meter, amount: Spend) -> bool {
+    if !account.is_limited(meter) {
+        return meter.of(amount) > MAX_AMOUNT;
+    }
     let taken = meter
         .of(account.spent)
         .checked_add(meter.of(account.reserved));

@@ -69,6 +69,10 @@ impl Performance<'_> {
         match made {
             Ok((answer, mut receipt)) => {
                 receipt.taken_over = permit.taken_over();
+                if !self.turn.believes(&receipt) {
+                    let (prompt, completion) = (receipt.prompt_tokens, receipt.completion_tokens);
+                    tracing::warn!(%session, prompt, completion, "the server's count of tokens can't be true");
+                }
                 Input::Answered { answer, receipt }
             }
             Err(error) => self.failed(&error).await,

@@ -12,7 +12,7 @@ use crate::budget::{
 use crate::session::encode;
 use bxcore::id::{ModelCallId, SessionId, TurnId};
 use bxcore::transcript::{Entry, Line, TRANSCRIPT_VERSION};
-use bxcore::usage::UsageSource;
+use bxcore::usage::{Usage, UsageSource};
 use std::sync::Arc;
 
 /// How many model calls may be under way at once, over all sessions.
@@ -75,10 +75,16 @@ pub(super) fn plan_lost(
 ) -> Result<Changes, BatchError> {
     let mut layer = Layer::over(view);
     for (session, call) in calls {
+        let (_, held) = held(&layer, session, *call)?;
         let lost = Settlement {
             call: *call,
-            actual: bxcore::usage::Spend::default(),
-            usage: bxcore::usage::Usage::default(),
+            actual: held.amount,
+            // As a turn counts a call that it lost itself, so that reports and ledger agree.
+            usage: Usage {
+                model_calls: 1,
+                prompt_tokens: held.amount.tokens,
+                ..Usage::default()
+            },
             source: UsageSource::Lost,
         };
         charge(&mut layer, session, &lost, ts)?;

@@ -17,6 +17,9 @@ use std::collections::VecDeque;
 
 /// How near to the context's end an answer that was cut off counts as cut by it, in tokens.
 const CONTEXT_SLACK_TOKENS: u64 = 8;
+/// How many times what a call can use at most a server may count before it is not believed. A
+/// server that counts a little otherwise than we bound is charged as it says.
+const MAX_COUNT_FACTOR: u64 = 4;
 /// How often in a row a lost model call is made again. What makes it die may well be the call.
 const MAX_LOST_IN_A_ROW: u32 = 1;
 
@@ -29,6 +32,7 @@ impl Turn {
         answer: &ModelAnswer,
         receipt: Receipt,
     ) -> Vec<Command> {
+        let receipt = self.believed(model, &reserve, receipt);
         let settle = self.settle(reserve, &receipt);
         if self.stopping {
             return vec![self.end_settled(Vec::new(), Ending::stopped(), settle)];
@@ -65,7 +69,13 @@ impl Turn {
         let cut = prompt::last_call_is_cut(answer, &reply.calls);
         let due = self.due(&calls, cut.then_some(model.max_tokens));
         if model.stage == Stage::Last {
-            let ending = Ending::iterations_exhausted(self.answers - 1);
+            let rounds = self.answers - 1;
+            // Asked before the conversation has the calls of this answer, which were not run.
+            let ending = if self.conversation.goes_in_circles() {
+                Ending::in_circles(rounds)
+            } else {
+                Ending::iterations_exhausted(rounds)
+            };
             // The conversation must know the calls before their results.
             self.conversation.push(&entry);
             let (results, events) = self.not_run(due, Code::IterationsExhausted);
@@ -134,11 +144,45 @@ impl Turn {
             return Ending::empty(cut && !answer.reasoning.is_empty(), model.max_tokens);
         }
         text.clone_into(&mut self.answer);
-        let remark = format!(
-            "the answer was cut off at its limit of {} tokens",
-            model.max_tokens
-        );
-        Ending::completed(cut.then_some(remark))
+        let cut = cut.then(|| {
+            format!(
+                "the answer was cut off at its limit of {} tokens",
+                model.max_tokens
+            )
+        });
+        let remarks: Vec<String> = self.disbelief.take().into_iter().chain(cut).collect();
+        Ending::completed((!remarks.is_empty()).then(|| remarks.join("; ")))
+    }
+
+    /// Whether what a server counted for the call under way can be.
+    pub fn believes(&self, receipt: &Receipt) -> bool {
+        match &self.state {
+            State::Calling { reserve, .. } => is_credible(reserve, receipt),
+            _ => true,
+        }
+    }
+
+    /// The receipt, with the most that the call can have used where its counts can't be true: a
+    /// server's fault must not use up a budget.
+    fn believed(&mut self, model: ModelCall, reserve: &Reserve, receipt: Receipt) -> Receipt {
+        if is_credible(reserve, &receipt) {
+            return receipt;
+        }
+        let completion_tokens = u64::from(model.max_tokens);
+        self.disbelief = Some(format!(
+            "the server counted {} tokens, which can't be: {} were charged, the most that the call \
+             can have used",
+            receipt.usage().tokens(),
+            reserve.amount.tokens
+        ));
+        Receipt {
+            prompt_tokens: reserve.amount.tokens.saturating_sub(completion_tokens),
+            completion_tokens,
+            cache_n: None,
+            prompt_n: None,
+            source: UsageSource::Estimated,
+            ..receipt
+        }
     }
 
     /// The model call ended without a whole answer.
@@ -230,4 +274,10 @@ impl Turn {
             model: reserve.model,
         }
     }
+}
+
+fn is_credible(reserve: &Reserve, receipt: &Receipt) -> bool {
+    let most = reserve.amount.tokens.saturating_mul(MAX_COUNT_FACTOR);
+    let usage = receipt.usage();
+    usage.tokens() <= most && usage.cache_n <= most
 }

@@ -80,6 +80,17 @@ impl Ending {
         Self::with(TurnOutcome::Failed, problem)
     }
 
+    /// The end of a turn whose model repeats itself, and does so even when it may only answer.
+    pub(super) fn in_circles(rounds: u32) -> Self {
+        let problem = Problem::new(
+            Code::IterationsExhausted,
+            "The model repeated the same tool calls instead of answering",
+        )
+        .detail(format!("after {rounds} rounds it may only answer"))
+        .hint("Ask in other words, or use another model.");
+        Self::with(TurnOutcome::Failed, problem)
+    }
+
     pub(super) fn refused(refusal: &Refusal) -> Self {
         let amount = |value: u64| match refusal.axis {
             Axis::Tokens => format!("{value} tokens"),

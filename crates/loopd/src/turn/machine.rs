@@ -55,6 +55,8 @@ pub struct Turn {
     pub(super) cost: MicroUsd,
     pub(super) calls: Vec<CallReport>,
     pub(super) answer: String,
+    /// What is said of counts of a server that were not believed.
+    pub(super) disbelief: Option<String>,
     pub(super) stopping: bool,
     pub(super) stored: bool,
 }
@@ -139,6 +141,7 @@ impl Turn {
             cost: context.lost.cost,
             calls: Vec::new(),
             answer: String::new(),
+            disbelief: None,
             stopping: false,
             stored: true,
             conversation,

@@ -116,6 +116,20 @@ fn an_overrun_stops_its_account_and_whoever_it_took_past_a_limit() {
     assert_eq!(left(&chain), limits(Some(0), Some(0)));
 }
 
+#[test]
+fn without_a_limit_nothing_is_refused_whatever_was_spent() {
+    let mut chain = chain(&[limits(None, None), limits(None, None)]);
+    reserve(&mut chain, spend(8, 0)).unwrap();
+    let overran = settle(&mut chain, spend(8, 0), spend(u64::MAX, 0));
+    assert_eq!(overran, Some(Meter::Tokens));
+    for node in &chain {
+        assert_eq!(node.account.spent.tokens, MAX_AMOUNT);
+        assert_eq!(node.account.overrun, None);
+    }
+    reserve(&mut chain, spend(8, 8)).unwrap();
+    assert_eq!(left(&chain), limits(None, None));
+}
+
 proptest! {
     /// Whatever is reserved, settled within its reservation or released: no limit is passed, and
     /// what is spent is the sum of what was charged.

@@ -127,8 +127,14 @@ impl Model {
     }
 
     fn charge(&mut self, call: &UnderWay, actual: Spend) {
-        let over = actual.tokens > call.amount.tokens || actual.usd > call.amount.usd;
-        self.overrun[call.account] |= over;
+        // A meter that nothing limits stops nobody.
+        let limits = |limited: fn(&Limits) -> bool| {
+            let chain = self.chain(call.account);
+            chain.into_iter().any(|at| limited(&self.tree[at].limits))
+        };
+        let tokens = actual.tokens > call.amount.tokens && limits(|limits| limits.tokens.is_some());
+        let usd = actual.usd > call.amount.usd && limits(|limits| limits.usd.is_some());
+        self.overrun[call.account] |= tokens || usd;
         self.charged.push((call.account, actual));
     }
 

@@ -131,6 +131,11 @@ fn a_lost_call_is_told_and_the_turn_is_unfinished() {
             charged: spend(100, 5),
         };
         assert_eq!(recovery.lost_calls, [lost]);
+        // Counted as it is charged, as for a call that a turn itself loses.
+        let ledger = store.ledger(&session).await.unwrap();
+        assert_eq!(ledger.len(), 1);
+        assert_eq!(ledger[0].usage.model_calls, 1);
+        assert_eq!(ledger[0].usage.tokens(), ledger[0].charged.tokens);
         let [unfinished] = &recovery.unfinished[..] else {
             panic!("{recovery:?}")
         };

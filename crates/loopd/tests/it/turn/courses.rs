@@ -127,8 +127,13 @@ fn a_model_that_repeats_itself_has_to_answer_sooner() {
         );
         let stages: Vec<Stage> = course.calls.iter().map(|call| call.stage).collect();
         assert_eq!(stages, [Stage::Open, Stage::Open, Stage::Last]);
-        course.answers("And now?", vec![clock, noon]);
+        course.answers("And now?", vec![clock.clone(), noon]);
         assert_eq!(course.calls[4].stage, Stage::Open, "a new turn counts anew");
+        let report = course.answers("And again?", vec![clock; 3]);
+        let problem = report.problem.unwrap();
+        assert_eq!(problem.code, Code::IterationsExhausted);
+        assert!(problem.title.contains("repeated"), "{problem}");
+        assert!(!problem.hint.unwrap().contains("tool_iterations"));
     }
 }
 

@@ -86,6 +86,41 @@ fn each_way_to_end_has_its_outcome_and_code() {
 }
 
 #[test]
+fn counts_that_cannot_be_are_charged_as_the_most_that_can() {
+    const HUGE: u64 = i64::MAX as u64;
+    for (prompt, completion, cached) in [
+        (HUGE, HUGE, None),
+        (HUGE, 1, None),
+        (1, u64::MAX, None),
+        (1, 1, Some(HUGE)),
+    ] {
+        let mut course = Course::new(ToolMode::Native, 1_000_000);
+        let mut told = 0;
+        for _ in 0..2 {
+            let begun = course.begin("Hello");
+            let mut receipt = world::receipt(prompt, completion);
+            receipt.cache_n = cached;
+            let input = Input::Answered {
+                answer: world::answer("Hi", &[], Finish::Stop),
+                receipt,
+            };
+            let report = course.run(begun, &mut |_| input.clone(), &mut |_| ok(""));
+            assert_eq!(report.outcome, TurnOutcome::Completed);
+            assert!(report.usage.tokens() < 100_000, "{:?}", report.usage);
+            assert_eq!(report.usage.cache_n, 0);
+            told += report.usage.tokens();
+        }
+        let lines = &course.store.lines;
+        let Some(Entry::TurnEnd(end)) = lines.last().map(|line| &line.entry) else {
+            panic!("{lines:?}")
+        };
+        let detail = end.detail.as_deref().unwrap();
+        assert!(detail.contains("which can't be"), "{detail}");
+        assert_eq!(course.store.spent.tokens, told);
+    }
+}
+
+#[test]
 fn a_lost_call_is_charged_and_made_again_once() {
     let lost = Input::CallLost {
         problem: Problem::new(Code::RoleUnreachable, "It went away"),
