@@ -4,8 +4,9 @@
 
 use bxcore::code::Code;
 use rustix::fs::{FileType, Mode, OFlags};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The most a private file (a token, a secret) may hold.
@@ -55,6 +56,17 @@ pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         return Err(error);
     }
     sync_dir(folder)
+}
+
+/// Options for opening a file that somebody else may have put there: a link is refused, and a pipe
+/// without a writer is not waited for.
+///
+/// What was opened may still be no regular file; its kind is to be looked at.
+pub fn careful() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.custom_flags(flags.bits().cast_signed());
+    options
 }
 
 /// Makes the names in a folder durable.

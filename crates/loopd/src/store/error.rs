@@ -110,7 +110,7 @@ impl StoreError {
     /// What SQLite reports, told apart by whether space would help.
     pub(super) fn database(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.to_owned();
-        if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
+        if is_disk_full(error) {
             return Self::DiskFull { path };
         }
         Self::Database {
@@ -132,6 +132,18 @@ impl StoreError {
     }
 }
 
+/// Whether space would help.
+///
+/// Without any, SQLite can't make its shared index large enough and calls that an input/output
+/// error of its own.
+fn is_disk_full(error: &rusqlite::Error) -> bool {
+    let Some(error) = error.sqlite_error() else {
+        return false;
+    };
+    error.code == rusqlite::ErrorCode::DiskFull
+        || error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
+}
+
 impl From<StoreError> for bxcore::problem::Problem {
     fn from(error: StoreError) -> Self {
         let title = match error.code() {
@@ -145,10 +157,22 @@ impl From<StoreError> for bxcore::problem::Problem {
             Code::StateBroken => "The state database can't be used",
             _ => "What happened could not be stored",
         };
+        let title = match error {
+            StoreError::Files { .. } => "A file of the state folder can't be used",
+            _ => title,
+        };
         let problem = Self::new(error.code(), title).detail(error.to_string());
-        match error {
-            StoreError::SessionUnknown(_) => problem.hint("`boxmaker sessions` lists them"),
-            StoreError::BackupExists { .. } => problem.hint("take another name, or none"),
+        match (&error, error.code()) {
+            (StoreError::SessionUnknown(_), _) => problem.hint("`boxmaker sessions` lists them"),
+            (StoreError::BackupExists { .. }, _) => problem.hint("take another name, or none"),
+            (_, Code::DiskFull) => problem.hint("Make room on the disk, then ask again."),
+            (_, Code::TranscriptBroken) => problem.hint(
+                "Repair its file and use the session again, or begin a new one. What was taken \
+                 out of it stands beside it as log.jsonl.torn-1 and so on.",
+            ),
+            (_, Code::StateBroken) => {
+                problem.hint("See loopd's log in state/logs, and put back the last good backup.")
+            }
             _ => problem,
         }
     }

@@ -2,8 +2,10 @@
 //! row on the way.
 
 use super::error::StoreError;
-use super::files::{length, log_path};
-use super::reconcile::{Completion, Salvaged, Trust, complete, keep_beside, salvage};
+use super::files::{Standing, folder, foreign, foreign_folder, length, log_path};
+use super::reconcile::{
+    Completion, MAX_TRANSCRIPT_BYTES, Salvaged, Trust, complete, keep_beside, salvage,
+};
 use super::rows::{self, Piece};
 use super::state::{Head, View};
 use super::views::{AccountView, Counters, RawLog, Repair, Repaired};
@@ -15,6 +17,7 @@ use std::path::PathBuf;
 impl Writer {
     /// Reads a session's head for a batch: a session that is not there yet gets a fresh one.
     pub(super) fn read_head(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        self.look_again(session)?;
         if self.known_head(session)?.is_some() {
             return Ok(());
         }
@@ -33,6 +36,44 @@ impl Writer {
             bytes: 0,
             account: None,
         })
+    }
+
+    /// Holds a session's file against what is remembered of it. One that somebody else changed or
+    /// replaced while we had it is read anew as a whole, before anything is added to it.
+    pub(super) fn look_again(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        let remembered = self.state.head(session);
+        let Some(bytes) = remembered.map(|head| head.bytes).filter(|bytes| *bytes > 0) else {
+            return Ok(());
+        };
+        // A file that waits for its lines is put right from the journal, in its time.
+        if self.behind.contains_key(session) {
+            return Ok(());
+        }
+        let path = self.log_path(session);
+        let standing = self.files.standing(session, bytes);
+        match standing.map_err(|error| StoreError::file(&path, &error))? {
+            Standing::Current => Ok(()),
+            Standing::Replaced => {
+                tracing::warn!(%session, "somebody else changed a transcript's file, or replaced it");
+                self.recheck(session)
+            }
+        }
+    }
+
+    /// Keeps what is in an open file that somebody else put another in place of.
+    fn keep_unnamed(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        let Some(bytes) = self.files.unnamed(session, MAX_TRANSCRIPT_BYTES) else {
+            return Ok(());
+        };
+        let path = self.log_path(session);
+        let beside = folder(&self.options.sessions_dir, session);
+        if matches!(foreign_folder(&beside), Ok(None)) {
+            let kept = keep_beside(&path, &bytes);
+            let to = kept.map_err(|error| StoreError::file(&path, &error))?;
+            let bytes = bytes.len() as u64;
+            tracing::warn!(%session, to = %to.display(), bytes, "the transcript as it was is kept");
+        }
+        Ok(())
     }
 
     /// The head of a session that has a transcript.
@@ -60,7 +101,9 @@ impl Writer {
 
     /// Holds a session's file against its row, and puts right what differs.
     pub(super) fn checked(&mut self, session: &SessionId, head: Head) -> Result<Head, StoreError> {
-        if self.file_bytes(session)? == Some(head.bytes) {
+        let path = self.log_path(session);
+        let strange = foreign(&path).map_err(|error| StoreError::file(&path, &error))?;
+        if strange.is_none() && self.file_bytes(session)? == Some(head.bytes) {
             return Ok(head);
         }
         let pieces = rows::pieces(&self.db, head.row).map_err(|error| self.database(&error))?;
@@ -76,8 +119,13 @@ impl Writer {
         pieces: &[Piece],
         trust: Trust,
     ) -> Result<Head, StoreError> {
+        self.keep_unnamed(session)?;
         self.files.forget(session);
         let path = self.log_path(session);
+        let strange = foreign(&path).map_err(|error| StoreError::file(&path, &error))?;
+        if let Some(why) = strange {
+            return Err(self.break_session(session, &head, pieces, why.to_owned()));
+        }
         if !pieces.is_empty() {
             let done = complete(&path, pieces, trust);
             match done.map_err(|error| StoreError::file(&path, &error))? {
@@ -109,6 +157,10 @@ impl Writer {
         before: Head,
     ) -> Result<Head, StoreError> {
         let path = self.log_path(session);
+        let strange = foreign(&path).map_err(|error| StoreError::file(&path, &error))?;
+        if let Some(why) = strange {
+            return Err(self.break_session(session, &before, &[], why.to_owned()));
+        }
         let known = before.summary.last_n;
         let salvaged = salvage(session, &path, (known > 0).then_some(known));
         match salvaged.map_err(|error| StoreError::file(&path, &error))? {
@@ -150,11 +202,12 @@ impl Writer {
         pieces: &[Piece],
         why: String,
     ) -> StoreError {
+        let path = self.log_path(session);
         let kept = match pieces {
             [] => Ok(()),
             pieces => {
                 let text: String = pieces.iter().map(|piece| piece.text.as_str()).collect();
-                keep_beside(&self.log_path(session), text.as_bytes()).map(|_| ())
+                keep_beside(&path, text.as_bytes()).map(|_| ())
             }
         };
         if let Err(error) = kept {
@@ -177,6 +230,7 @@ impl Writer {
 
     /// Where a transcript is, with what its file lacks.
     pub(super) fn log(&mut self, session: &SessionId) -> Result<RawLog, StoreError> {
+        self.look_again(session)?;
         let head = self.known_head(session)?;
         let head = head.ok_or_else(|| StoreError::SessionUnknown(session.clone()))?;
         let mut log = RawLog {

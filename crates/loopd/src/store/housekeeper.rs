@@ -11,9 +11,8 @@ use super::schema;
 use super::state::View;
 use super::writer::Writer;
 use bxcore::id::SessionId;
-use bxkit::fsx::sync_dir;
+use bxkit::fsx::{careful, sync_dir};
 use rusqlite::Connection;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -148,7 +147,8 @@ fn sync_files(sessions: &Path, work: &SyncWork) -> Vec<SessionId> {
 }
 
 fn sync_file(sessions: &Path, session: &SessionId, fresh: bool) -> io::Result<()> {
-    File::open(log_path(sessions, session))?.sync_data()?;
+    let log = careful().read(true).open(log_path(sessions, session))?;
+    log.sync_data()?;
     if fresh {
         sync_dir(&folder(sessions, session))?;
     }
@@ -160,6 +160,13 @@ impl Writer {
     pub(super) fn begin_sync(&mut self) -> SyncWork {
         self.told = None;
         self.journal_bytes = 0;
+        // Before the journal is pruned of what only a file without a name may have.
+        let dirty: Vec<SessionId> = self.dirty.keys().cloned().collect();
+        for session in dirty {
+            if let Err(error) = self.look_again(&session) {
+                tracing::warn!(%session, %error, "a transcript file is not what was written");
+            }
+        }
         let behind: Vec<SessionId> = self.behind.keys().cloned().collect();
         for session in behind {
             if let Err(error) = self.catch_up(&session) {

@@ -7,6 +7,7 @@ use super::files;
 use super::rows::Piece;
 use crate::session::{Scan, Summary, scan};
 use bxcore::id::SessionId;
+use bxkit::fsx::careful;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -57,7 +58,7 @@ pub(super) fn complete(path: &Path, pieces: &[Piece], trust: Trust) -> io::Resul
     {
         files::make_folder(folder)?;
     }
-    let opened = OpenOptions::new()
+    let opened = careful()
         .read(true)
         .write(true)
         .create(base == 0)
@@ -168,7 +169,7 @@ pub(super) fn salvage(
     path: &Path,
     known: Option<u64>,
 ) -> io::Result<Salvaged> {
-    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+    let mut file = match careful().read(true).write(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(Salvaged::Broken("its file is gone".to_owned()));

@@ -3,8 +3,8 @@
 use crate::budget::{Account, AccountKey};
 use bxcore::id::{BackendName, CallId, EpochId, ModelCallId, SessionId, TurnId};
 use bxcore::usage::{Spend, Usage, UsageSource};
+use bxkit::fsx::careful;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -174,7 +174,13 @@ impl RawLog {
         let file: Box<dyn Read + Send> = if self.file_bytes == 0 {
             Box::new(io::empty())
         } else {
-            Box::new(File::open(&self.path)?.take(self.file_bytes))
+            let file = careful().read(true).open(&self.path)?;
+            let length = file.metadata()?.len();
+            if length < self.file_bytes {
+                let message = format!("it has {length} of {} bytes", self.file_bytes);
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+            }
+            Box::new(file.take(self.file_bytes))
         };
         Ok(file.chain(io::Cursor::new(self.tail)))
     }

@@ -242,7 +242,7 @@ fn a_file_that_changes_under_a_running_store_is_noticed() {
     });
 }
 
-/// The journal no longer has the start of it: what it has is kept, and the session rests.
+/// The journal no longer has it: what we hold open is kept, nothing is added, and the session rests.
 #[test]
 fn a_file_that_is_deleted_after_its_sync_is_not_lost_silently() {
     let folder = Folder::new();
@@ -255,10 +255,11 @@ fn a_file_that_is_deleted_after_its_sync_is_not_lost_silently() {
         let journal = || folder.number("SELECT count(*) FROM journal");
         wait_until(|| journal() == 0).await;
         fs::remove_file(folder.log(&session)).unwrap();
-        store.commit(finish(&session, "Hi")).await.unwrap();
-        wait_until(|| folder.number("SELECT count(broken) FROM sessions") == 1).await;
+        let refused = store.commit(finish(&session, "Hi")).await.unwrap_err();
+        assert_eq!(refused.code(), Code::TranscriptBroken, "{refused}");
+        assert_eq!(folder.number("SELECT count(broken) FROM sessions"), 1);
         let kept = lines(&folder.log(&session).with_file_name("log.jsonl.torn-1"));
-        assert_eq!(kept.len(), 2, "{kept:?}");
+        assert_eq!(kept.len(), 3, "{kept:?}");
         assert_eq!(status(&store, &session).await, SessionStatus::Broken);
         let other = one_turn(&store, "chat-2").await;
         wait_until(|| journal() == 0).await;
@@ -269,6 +270,76 @@ fn a_file_that_is_deleted_after_its_sync_is_not_lost_silently() {
         let copied = Path::new(&report.folder).join("sessions/chat-1/log.jsonl.torn-1");
         assert_eq!(lines(&copied), kept);
     });
+}
+
+/// Puts a new file with so many of the old one's lines in its place, as editors do.
+fn renewed(path: &Path, count: usize) {
+    let new = path.with_extension("new");
+    fs::write(&new, lines(path)[..count].concat()).unwrap();
+    fs::rename(new, path).unwrap();
+}
+
+/// What somebody can do to a transcript while it is open, and what is then said of the session;
+/// nothing where it goes on. The journal is empty, so that only the file has its entries.
+#[test]
+fn a_file_that_is_replaced_while_it_is_open_is_noticed_before_anything_is_added() {
+    type Replace = fn(&Path);
+    let cases: [(Option<&str>, usize, Replace); 6] = [
+        (None, 1, |path| renewed(path, 5)),
+        (Some("it has 3 of 5 entries"), 1, |path| renewed(path, 3)),
+        (Some("it has 3 of 5 entries"), 0, |path| {
+            fs::write(path, lines(path)[..3].concat()).unwrap();
+        }),
+        (Some("its file is gone"), 1, |path| {
+            fs::remove_file(path).unwrap();
+        }),
+        (Some("its file is a symbolic link"), 0, |path| {
+            let elsewhere = path.with_file_name("elsewhere");
+            fs::rename(path, &elsewhere).unwrap();
+            std::os::unix::fs::symlink(elsewhere, path).unwrap();
+        }),
+        (Some("its file is no regular file"), 1, |path| {
+            fs::remove_file(path).unwrap();
+            let made = std::process::Command::new("mkfifo").arg(path).status();
+            assert!(made.unwrap().success());
+        }),
+    ];
+    for (says, kept, replace) in cases {
+        let folder = Folder::new();
+        block_on(async {
+            let mut options = folder.options();
+            options.sync_interval = Duration::from_millis(1);
+            let (store, _) = Store::open(options).unwrap();
+            let session = one_turn(&store, "chat-1").await;
+            let journal = || folder.number("SELECT count(*) FROM journal");
+            wait_until(|| journal() == 0).await;
+            let path = folder.log(&session);
+            let whole = fs::read(&path).unwrap();
+            replace(&path);
+            let next = Batch::new(session.clone()).entry(user(2, "x"));
+            match (store.commit(next).await, says) {
+                (Ok(_), None) => {
+                    assert_eq!(store.load(&session).await.unwrap().len(), 6);
+                    wait_until(|| lines(&path).len() == 6).await;
+                }
+                (Err(error), Some(says)) => {
+                    assert_eq!(error.code(), Code::TranscriptBroken, "{says}: {error}");
+                    assert!(error.to_string().contains(says), "{says}: {error}");
+                    let broken = store.load(&session).await.unwrap_err();
+                    assert_eq!(broken.code(), Code::TranscriptBroken, "{says}: {broken}");
+                }
+                (other, _) => panic!("{says:?}: {other:?}"),
+            }
+            // The transcript as it was, where no name led to it any more.
+            let torn = fs::read(path.with_file_name("log.jsonl.torn-1"));
+            assert_eq!(torn.is_ok(), kept > 0, "{says:?}");
+            assert!(torn.is_err() || torn.unwrap() == whole, "{says:?}");
+            // Others are served as ever.
+            let other = one_turn(&store, "chat-2").await;
+            assert_eq!(store.load(&other).await.unwrap().len(), 5);
+            store.close().await;
+        });
+    }
 }
 
 #[test]
