@@ -1,6 +1,6 @@
 //! Addresses of model servers: which may be named at all. Pure; resolving a name is for others.
 
-use bxcore::net::is_own_network;
+use bxcore::net::{is_own_network, is_unusable};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,6 +33,9 @@ pub enum AddressError {
     /// It carries a name and password, a query or a fragment.
     #[error("an address with a password, a query or a fragment can't be used")]
     Extras,
+    /// It means this very link, or nothing that could be called.
+    #[error("it is a link-local or unspecified address, behind which no model server can be named")]
+    Unusable,
     /// It is outside of this box and the owner's network.
     #[error("it is a public address, not on this box or in a private network")]
     Public,
@@ -41,8 +44,7 @@ pub enum AddressError {
 impl BackendUrl {
     /// Reads a base address; a `/v1` at its end is dropped.
     ///
-    /// An address given as a number must be on loopback, link-local or private (RFC 1918,
-    /// RFC 4193). A name is judged after it was resolved, by [`bxcore::net::is_own_network`].
+    /// An address given as a number must be on loopback or private (RFC 1918, RFC 4193). A name is judged after it was resolved, by [`bxcore::net::is_own_network`].
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.len() > MAX_URL_BYTES
@@ -154,7 +156,9 @@ fn read_host(host: &str) -> Result<Host, AddressError> {
 }
 
 fn own(ip: IpAddr) -> Result<Host, AddressError> {
-    if is_own_network(ip) {
+    if is_unusable(ip) {
+        Err(AddressError::Unusable)
+    } else if is_own_network(ip) {
         Ok(Host::Ip(ip))
     } else {
         Err(AddressError::Public)
@@ -183,10 +187,8 @@ mod tests {
         check("http://10.1.2.3/llm/v1", "http://10.1.2.3:80/llm");
         check("http://172.31.0.1:1", "http://172.31.0.1:1");
         check("http://192.168.1.9:65535", "http://192.168.1.9:65535");
-        check("http://169.254.7.7:9", "http://169.254.7.7:9");
         check("http://[::1]:8080", "http://[::1]:8080");
         check("http://[fd00::5]", "http://[fd00::5]:80");
-        check("http://[fe80::5]:8", "http://[fe80::5]:8");
         check("http://GPU-box.lan:8000", "http://gpu-box.lan:8000");
     }
 
@@ -197,7 +199,12 @@ mod tests {
         };
         check("https://127.0.0.1:8080", AddressError::Tls);
         check("http://8.8.8.8", AddressError::Public);
-        check("http://0.0.0.0:80", AddressError::Public);
+        check("http://0.0.0.0:80", AddressError::Unusable);
+        check("http://[::]:80", AddressError::Unusable);
+        check("http://169.254.169.254", AddressError::Unusable);
+        check("http://169.254.7.7:9", AddressError::Unusable);
+        check("http://[fe80::5]:8", AddressError::Unusable);
+        check("http://[::ffff:169.254.169.254]:80", AddressError::Unusable);
         check("http://172.32.0.1:80", AddressError::Public);
         check("http://100.64.0.1:80", AddressError::Public);
         check("http://[2001:db8::1]:80", AddressError::Public);

@@ -17,6 +17,8 @@ pub const MAX_SLOTS: usize = 64;
 pub const MAX_CONCURRENCY: u32 = 1024;
 /// The longest silence that can be allowed, in seconds.
 pub const MAX_LIVENESS_SECS: u64 = 24 * 60 * 60;
+/// The name under which the starter engine is known.
+const RESERVED_NAME: &str = "starter";
 /// The longest name of a model, in bytes.
 const MAX_MODEL_BYTES: usize = 256;
 
@@ -37,6 +39,10 @@ pub fn check(settings: &Settings) -> Result<(), InvalidValue> {
                 at("name"),
                 "another backend has this name",
             ));
+        }
+        if backend.name.as_str() == RESERVED_NAME {
+            let why = "this name is the starter engine's";
+            return Err(InvalidValue::new(at("name"), why).hint("take another name"));
         }
         check_url(&backend.url, at("url"))?;
         match backend.kind {
@@ -62,6 +68,10 @@ fn check_url(url: &str, key: String) -> Result<(), InvalidValue> {
         AddressError::Tls => {
             "write http:// for a server on this box or in your network; servers behind TLS and \
              models in the cloud can't be used yet"
+        }
+        AddressError::Unusable => {
+            "for a server on this box write http://127.0.0.1:8080, for another in your network its \
+             address there"
         }
         AddressError::Public => {
             "models in the cloud can't be used yet: so far nothing that is said leaves your own \
@@ -241,6 +251,10 @@ mod tests {
             (openai("max_concurrency = 0"), "must be 1 to 1024"),
             (openai("model = \"\""), "1 to 256 bytes"),
             (refusal("liveness_s = 0"), "must be 1 to 86400"),
+            (
+                refusal(&backend("kind = \"openai\"").replace("\"a\"", "\"starter\"")),
+                "the starter engine's",
+            ),
             (
                 refusal(&backend("kind = \"openai\"").repeat(2)),
                 "another backend has this name",
