@@ -46,6 +46,14 @@ pub enum ConfigError {
         /// What the system said.
         source: io::Error,
     },
+    /// Others than its owner could have written it, or it is no file at all.
+    #[error("`{}` can't be trusted: {why}", path.display())]
+    Unsafe {
+        /// The file.
+        path: PathBuf,
+        /// Which condition does not hold.
+        why: &'static str,
+    },
     /// The content is wrong.
     #[error("{snippet}")]
     Invalid {
@@ -82,6 +90,14 @@ impl ConfigError {
                 Problem::new(Code::ConfigInvalid, "A configuration file can't be read")
                     .detail(format!("{}: {source}", path.display()))
                     .hint("it must be a readable UTF-8 text of at most 1 MiB")
+            }
+            Self::Unsafe { path, why } => {
+                Problem::new(Code::ConfigInvalid, "A configuration file can't be trusted")
+                    .detail(format!("{}: {why}", path.display()))
+                    .hint(format!(
+                        "look who changed it, then: chmod 600 '{0}' (and chown it to yourself)",
+                        path.display()
+                    ))
             }
             Self::Invalid { snippet, hint } => {
                 let mut problem =

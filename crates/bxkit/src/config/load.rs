@@ -3,9 +3,12 @@
 use super::error::{ConfigError, InvalidValue};
 use super::locate::locate;
 use super::suggest::suggestion;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use serde::de::DeserializeOwned;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The largest configuration file that is read.
@@ -65,11 +68,20 @@ fn read(path: &Path) -> Result<Option<String>, ConfigError> {
         path: path.to_owned(),
         source,
     };
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(unreadable(source)),
+    // NONBLOCK: opening a pipe must not hang before its kind has been looked at.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        // A link that leads nowhere is a mistake, and no missing file.
+        Err(Errno::NOENT) if path.symlink_metadata().is_err() => return Ok(None),
+        Err(errno) => return Err(unreadable(errno.into())),
     };
+    if let Some(why) = unsafe_because(&file.metadata().map_err(unreadable)?) {
+        return Err(ConfigError::Unsafe {
+            path: path.to_owned(),
+            why,
+        });
+    }
     let mut text = String::new();
     let length = file
         .take(MAX_CONFIG_BYTES + 1)
@@ -79,4 +91,20 @@ fn read(path: &Path) -> Result<Option<String>, ConfigError> {
         return Err(unreadable(ErrorKind::FileTooLarge.into()));
     }
     Ok(Some(text))
+}
+
+/// Why an open file can't say what a role may do; none if it can.
+///
+/// Whoever can write it decides what is granted, so that must be us or the system's administrator.
+fn unsafe_because(found: &Metadata) -> Option<&'static str> {
+    let ours = rustix::process::geteuid().as_raw();
+    if !found.is_file() {
+        Some("it is not a regular file")
+    } else if found.uid() != ours && found.uid() != 0 {
+        Some("it belongs to another user")
+    } else if found.mode() & 0o022 != 0 {
+        Some("group or others may write it")
+    } else {
+        None
+    }
 }

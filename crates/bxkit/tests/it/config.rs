@@ -75,6 +75,53 @@ fn a_right_file_is_read() {
     );
 }
 
+/// What of the system's can stand at a configuration's place, and whether it counts as a file.
+#[test]
+fn only_a_file_that_nobody_else_writes_is_trusted() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let check = |name: &str, expect: Result<u32, &str>| {
+        let path = at(name);
+        match (load::<Table>(&path), expect) {
+            (Ok(table), Ok(iterations)) => assert_eq!(table.tool_iterations, iterations, "{name}"),
+            (Err(error), Err(says)) => {
+                let shown = render_problem(&error.problem(), false);
+                assert!(shown.contains("error[config-invalid]"), "{shown}");
+                assert!(shown.contains(says), "{name}: {shown}");
+            }
+            (got, expect) => panic!("{name}: {got:?}, not {expect:?}"),
+        }
+    };
+    for (name, mode) in [
+        ("good", 0o600),
+        ("read", 0o644),
+        ("group", 0o620),
+        ("all", 0o602),
+    ] {
+        std::fs::write(at(name), "tool_iterations = 5\n").unwrap();
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(at(name), mode).unwrap();
+    }
+    symlink(at("good"), at("link")).unwrap();
+    symlink(at("nowhere"), at("dangling")).unwrap();
+    symlink(at("circle"), at("circle")).unwrap();
+    std::fs::create_dir(at("folder")).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), mode).unwrap();
+
+    check("good", Ok(5));
+    check("read", Ok(5));
+    check("link", Ok(5));
+    check("missing", Ok(0));
+    check("group", Err("chmod 600"));
+    check("all", Err("group or others may write it"));
+    check("dangling", Err("can't be read"));
+    check("circle", Err("can't be read"));
+    check("folder", Err("not a regular file"));
+    check("pipe", Err("not a regular file"));
+}
+
 #[test]
 fn an_unknown_key_is_shown_with_the_nearest_known_one() {
     insta::assert_snapshot!(shown("# limits\ntool_iteration = 5\n"), @r"
@@ -202,5 +249,5 @@ fn a_file_that_is_too_large_is_refused() {
 fn a_folder_in_place_of_a_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let error = load::<Table>(folder.path()).unwrap_err();
-    assert!(matches!(error, ConfigError::Unreadable { .. }), "{error}");
+    assert!(matches!(error, ConfigError::Unsafe { .. }), "{error}");
 }
