@@ -113,6 +113,8 @@ fn begin(home: &Home, options: &UpOptions, output: &Output) -> Result<House, Pro
         lifetime,
     };
     let lock = HomeLock::take(home, &holder)?;
+    // Whoever held it before us takes a run folder outside of the home away when it leaves.
+    home.create()?;
     let random = |error: getrandom::Error| {
         Problem::new(Code::Internal, format!("No random numbers: {error}"))
     };
@@ -202,7 +204,9 @@ impl House {
         });
         leave_nothing(&home);
         // In this order: who waits for the end of one house may begin the next.
-        drop((token, lock));
+        drop(token);
+        home.remove_short_run_folder();
+        drop(lock);
         match ended {
             End::Asked | End::Idle => {
                 output.note("stopped");

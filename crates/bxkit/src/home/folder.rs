@@ -41,6 +41,24 @@ pub(super) fn make_private(path: &Path) -> Result<(), HomeError> {
     Ok(())
 }
 
+/// Refuses a folder in which everybody may put folders in place of ours.
+pub(super) fn refuse_open(path: &Path) -> Result<(), HomeError> {
+    /// Others may write, and the sticky bit doesn't keep them from what is ours.
+    const OPEN: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let found = path.metadata().map_err(|source| HomeError::Folder {
+        path: path.to_owned(),
+        source,
+    })?;
+    if found.mode() & (OPEN | STICKY) == OPEN {
+        return Err(HomeError::NotPrivate {
+            path: path.to_owned(),
+            why: "everybody may write in it",
+        });
+    }
+    Ok(())
+}
+
 /// Makes a run folder at `path`, or accepts the one there if it is private already.
 ///
 /// Unlike the other folders it is never tightened: in `/tmp` a folder with wider rights may hold

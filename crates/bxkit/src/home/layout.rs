@@ -68,6 +68,9 @@ impl Home {
         ] {
             folder::make_private(&folder)?;
         }
+        for folder in [self.config_dir().parent(), self.state_dir().parent()] {
+            folder.map_or(Ok(()), folder::refuse_open)?;
+        }
         if let Some(parent) = self.run.parent().filter(|parent| !parent.exists()) {
             folder::make_private(parent)?;
         }
@@ -76,6 +79,16 @@ impl Home {
             folder::record(&self.place.state, &self.run)?;
         }
         Ok(())
+    }
+
+    /// Takes away an empty run folder that is not below the home: nobody would ever look for it
+    /// there. One below the home stays.
+    pub fn remove_short_run_folder(&self) {
+        let short = self.place.short_run.as_os_str().as_encoded_bytes();
+        if self.run.as_os_str().as_encoded_bytes().starts_with(short) {
+            // What is still in it, or not ours, is a reason to leave it.
+            let _ = std::fs::remove_dir(&self.run);
+        }
     }
 
     /// The folder of configuration files.
@@ -209,6 +222,23 @@ mod tests {
     }
 
     #[test]
+    fn a_home_in_which_everybody_may_write_is_refused() {
+        let check = |mode: u32, expect: bool| {
+            let root = tempfile::tempdir().unwrap();
+            let open = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(root.path(), open).unwrap();
+            let made = Home::at(root.path()).create();
+            assert_eq!(made.is_ok(), expect, "{mode:o}: {made:?}");
+        };
+        check(0o700, true);
+        check(0o755, true);
+        check(0o777, false);
+        check(0o702, false);
+        // As /tmp is: others can't take away or rename what is ours.
+        check(0o1777, true);
+    }
+
+    #[test]
     fn a_long_home_gets_a_short_run_folder_that_is_found_again() {
         let root = tempfile::tempdir().unwrap();
         let long = root.path().join("x".repeat(120));
@@ -217,7 +247,14 @@ mod tests {
         assert!(home.socket(Role::Inferproxy).as_os_str().len() <= MAX_SOCKET_PATH_BYTES);
         assert_eq!(mode(home.run_dir()), 0o700);
         assert_eq!(Home::at(&long), home);
-        std::fs::remove_dir(home.run_dir()).unwrap();
+        let kept = home.run_dir().join("x");
+        std::fs::write(&kept, "").unwrap();
+        home.remove_short_run_folder();
+        assert!(kept.exists());
+        std::fs::remove_file(kept).unwrap();
+        home.remove_short_run_folder();
+        assert!(!home.run_dir().exists());
+        assert_eq!(Home::at(&long), home, "it is made in the same place again");
     }
 
     #[test]
