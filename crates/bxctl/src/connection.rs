@@ -8,6 +8,7 @@ use bxcore::wire::supervisor::Status;
 use bxkit::home::Home;
 use bxkit::keys::Token;
 use bxkit::rpc::{CallError, Client, EventStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// How long a plain question to a role may take, in seconds. Tests of a backend take longer.
@@ -38,7 +39,7 @@ impl Connection {
 
     /// Connects to what runs; none if nothing does.
     pub(crate) async fn find(home: &Home) -> Result<Option<Self>, Problem> {
-        let Some(token) = owner_token(home) else {
+        let Some(token) = token_of_house(home)? else {
             return Ok(None);
         };
         let mut connection = Self::with_token(home, &token);
@@ -46,7 +47,7 @@ impl Connection {
         if matches!(&status, Err(CallError::Refused(problem)) if problem.code == Code::NotAuthorised)
         {
             // A token that was read in the moment in which another supervisor took over.
-            if let Some(token) = owner_token(home) {
+            if let Some(token) = token_of_house(home)? {
                 connection = Self::with_token(home, &token);
                 status = connection.status().await;
             }
@@ -95,9 +96,33 @@ pub(crate) fn not_running() -> Problem {
     .hint("`boxmaker up` starts it; `boxmaker ask`, `chat` and most others start it by themselves")
 }
 
-/// The owner's token, if a supervisor has left one.
-fn owner_token(home: &Home) -> Option<Token> {
-    let bytes = bxkit::fsx::read_nofollow_private(&home.owner_token_file()).ok()?;
-    let text = std::str::from_utf8(&bytes).ok()?;
-    Token::parse(text.trim_end()).ok()
+/// The owner's token; none if nothing runs.
+///
+/// # Errors
+/// Something runs, and its token is gone or can't be trusted.
+fn token_of_house(home: &Home) -> Result<Option<Token>, Problem> {
+    if let Ok(token) = owner_token(home) {
+        return Ok(Some(token));
+    }
+    if UnixStream::connect(home.supervisor_socket()).is_err() {
+        return Ok(None);
+    }
+    // The token is there before the socket is: the house may have begun between the two looks.
+    owner_token(home).map(Some).map_err(|why| {
+        Problem::new(
+            Code::NotAuthorised,
+            "Boxmaker is running, but its owner's token can't be used",
+        )
+        .detail(why)
+        .hint("`boxmaker down` stops what runs even so; the next start writes a new token")
+    })
+}
+
+/// The owner's token, or why there is none.
+fn owner_token(home: &Home) -> Result<Token, String> {
+    let path = home.owner_token_file();
+    let bytes =
+        bxkit::fsx::read_nofollow_private(&path).map_err(|error| bxkit::report::chain(&error))?;
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    Token::parse(text.trim_end()).map_err(|error| format!("{}: {error}", path.display()))
 }

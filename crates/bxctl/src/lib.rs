@@ -11,6 +11,7 @@ mod connection;
 mod context;
 mod doctor;
 mod failure;
+mod holder;
 mod init;
 mod launcher;
 pub mod output;

@@ -67,6 +67,39 @@ fn two_ups_on_one_home_and_the_second_is_told_who_holds_it() {
     assert_eq!(status(&home)["pid"], first.pid());
 }
 
+/// What can become of the owner's token or the socket while the house is up: it is told, and `down`
+/// stops the house even so.
+#[test]
+fn a_house_whose_door_is_broken_is_named_and_can_be_stopped() {
+    use std::os::unix::fs::PermissionsExt;
+    type Break = fn(&TestHome);
+    let cases: [(&str, i32, Break); 3] = [
+        ("error[not-authorised]", 3, |home| {
+            std::fs::remove_file(home.run_dir().join("owner.token")).unwrap();
+        }),
+        ("error[not-authorised]", 3, |home| {
+            let open = std::fs::Permissions::from_mode(0o644);
+            std::fs::set_permissions(home.run_dir().join("owner.token"), open).unwrap();
+        }),
+        ("error[role-unreachable]", 5, |home| {
+            std::fs::remove_file(home.run_dir().join("supervisor.sock")).unwrap();
+        }),
+    ];
+    for (says, code, breaks) in cases {
+        let home = TestHome::new();
+        let up = home.up();
+        breaks(&home);
+        let status = home.cmd("boxmaker").arg("status").run().exited(code);
+        assert!(status.stderr.contains(says), "{}", status.stderr);
+        let down = home.cmd("boxmaker").arg("down").run().success();
+        assert_eq!(down.stdout, "Boxmaker is stopped.\n");
+        assert_eq!(up.wait().code(), Some(0));
+        assert_eq!(home.processes(), Vec::<u32>::new());
+        let again = home.cmd("boxmaker").arg("down").run().success();
+        assert_eq!(again.stdout, "Boxmaker was not running.\n");
+    }
+}
+
 #[test]
 fn sigterm_leaves_nothing_behind() {
     let home = TestHome::new();

@@ -3,8 +3,11 @@
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
+use crate::holder;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -16,14 +19,22 @@ const STOP_WITHIN_SECS: u64 = 75;
 const POLL_MS: u64 = 50;
 
 pub(crate) async fn run(context: &Context<'_>) -> Outcome {
-    let Some(connection) = Connection::find(context.home).await? else {
-        return say(context, false, "Boxmaker was not running.");
+    let pid = match Connection::find(context.home).await {
+        Ok(Some(connection)) => {
+            let pid = connection.status().await?.pid;
+            connection
+                .supervisor
+                .post::<_, ()>("/v1/down", &json!({}))
+                .await?;
+            pid
+        }
+        // Its token or socket is gone; the kernel still knows that somebody holds the home.
+        Ok(None) => match holder::of(context.home) {
+            Some(pid) => terminate(pid)?,
+            None => return say(context, false, "Boxmaker was not running."),
+        },
+        Err(problem) => terminate(holder::of(context.home).ok_or(problem)?)?,
     };
-    let pid = connection.status().await?.pid;
-    connection
-        .supervisor
-        .post::<_, ()>("/v1/down", &json!({}))
-        .await?;
     let mut progress = context.progress();
     progress.status("stopping …");
     let deadline = Instant::now() + Duration::from_secs(STOP_WITHIN_SECS);
@@ -47,6 +58,18 @@ pub(super) async fn gone(pid: u32) {
     while runs(pid) && Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
     }
+}
+
+/// Asks a supervisor to stop by a signal, as a terminal or a service manager does.
+fn terminate(pid: u32) -> Result<u32, Problem> {
+    let target = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let sent = target.ok_or(Errno::SRCH);
+    sent.and_then(|target| kill_process(target, Signal::TERM))
+        .map(|()| pid)
+        .map_err(|errno| {
+            Problem::new(Code::Internal, "Boxmaker can't be told to stop")
+                .detail(format!("process {pid}: {errno}"))
+        })
 }
 
 /// Whether a process still does anything; one that only waits to be cleared away doesn't.
