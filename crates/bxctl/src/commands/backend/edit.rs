@@ -5,7 +5,9 @@ use super::{AddArgs, Kind, Tools};
 use bxcore::code::Code;
 use bxcore::id::BackendName;
 use bxcore::problem::Problem;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value, value};
+use toml_edit::{
+    Array, ArrayOfTables, DocumentMut, InlineTable, Item, RawString, Table, Value, value,
+};
 
 /// The file with the new entry.
 ///
@@ -13,6 +15,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Val
 /// The text is no TOML, `backend` is something else in it, or the name is taken.
 pub(super) fn added(text: &str, args: &AddArgs) -> Result<String, Problem> {
     let mut document = parsed(text)?;
+    let before = end_of(&mut document);
     let backends = document
         .entry("backend")
         .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
@@ -28,7 +31,11 @@ pub(super) fn added(text: &str, args: &AddArgs) -> Result<String, Problem> {
         return Err(wrong(&format!("There is a backend `{name}` already"))
             .hint("take another name, or change the entry in inferproxy.toml"));
     }
-    backends.push(entry(args));
+    let mut entry = entry(args);
+    if let Some(before) = before {
+        entry.decor_mut().set_prefix(before);
+    }
+    backends.push(entry);
     Ok(document.to_string())
 }
 
@@ -50,17 +57,55 @@ pub(super) fn removed(text: &str, name: &BackendName) -> Result<String, Problem>
             "`boxmaker backend list` shows all; one that was found by itself goes when its server does",
         ));
     };
+    let before = backends.get(at).map(set_off).unwrap_or_default();
     backends.remove(at);
+    let prefix = |table: &Table| table.decor().prefix().and_then(RawString::as_str).map(str::to_owned);
+    let after = match backends.get_mut(at) {
+        Some(next) if !before.is_empty() => {
+            let own = prefix(next).unwrap_or_default();
+            next.decor_mut().set_prefix(format!("{before}{}", own.trim_start()));
+            String::new()
+        }
+        Some(_) => String::new(),
+        None => before,
+    };
     if backends.is_empty() {
         document.remove("backend");
     }
+    if !after.is_empty() {
+        let end = document.trailing().as_str().unwrap_or_default().to_owned();
+        document.set_trailing(format!("{}{}", after, end.trim_start()));
+    }
     Ok(document.to_string())
+}
+
+/// What stands above a table and is set off from it by an empty line: none of the table's own.
+fn set_off(table: &Table) -> String {
+    let prefix = table.decor().prefix().and_then(RawString::as_str);
+    let above = prefix.and_then(|prefix| prefix.rfind("\n\n").map(|end| &prefix[..end + 2]));
+    let above = above.unwrap_or_default();
+    if above.trim().is_empty() {
+        return String::new();
+    }
+    above.to_owned()
 }
 
 fn parsed(text: &str) -> Result<DocumentMut, Problem> {
     text.parse().map_err(|error: toml_edit::TomlError| {
         wrong("inferproxy.toml is not valid TOML").detail(error.to_string())
     })
+}
+
+/// Takes the comments at the end of a file, to put them in front of a table that goes there.
+///
+/// A key that is a comment now must still be outside of every table when it becomes a setting.
+fn end_of(document: &mut DocumentMut) -> Option<String> {
+    let end = document.trailing().as_str()?.to_owned();
+    if end.trim().is_empty() {
+        return None;
+    }
+    document.set_trailing("");
+    Some(format!("{}\n\n", end.trim_end()))
 }
 
 fn entry(args: &AddArgs) -> Table {
@@ -166,6 +211,56 @@ mod tests {
         seats = [3]
         tools = "schema"
         "#);
+    }
+
+    #[test]
+    fn comments_at_the_end_stay_where_they_were() {
+        insta::assert_snapshot!(added("# one\n\n# Two.\n#liveness_s = 120\n", &args("b")).unwrap(), @r#"
+        # one
+
+        # Two.
+        #liveness_s = 120
+
+        [[backend]]
+        name = "b"
+        url = "http://127.0.0.1:8080"
+        "#);
+        let text = "x = 1\n\n[[backend]]\nname = \"a\" # first\n# the end";
+        insta::assert_snapshot!(added(text, &args("b")).unwrap(), @r#"
+        x = 1
+
+        [[backend]]
+        name = "a" # first
+        # the end
+
+        [[backend]]
+        name = "b"
+        url = "http://127.0.0.1:8080"
+        "#);
+    }
+
+    #[test]
+    fn a_setting_of_the_template_is_outside_of_every_entry_that_was_added() {
+        let template = crate::init::template(bxcore::role::Role::Inferproxy);
+        let text = added(&added(template, &args("a")).unwrap(), &args("b")).unwrap();
+        let text = text
+            .replace("#liveness_s", "liveness_s")
+            .replace("#wire_dump", "wire_dump");
+        let document: DocumentMut = text.parse().unwrap();
+        assert!(document.get("liveness_s").is_some_and(Item::is_integer));
+        assert!(document.get("wire_dump").is_some_and(Item::is_bool));
+        let backends = document["backend"].as_array_of_tables().unwrap();
+        assert_eq!(backends.len(), 2);
+        assert!(backends.iter().all(|table| table.len() == 2), "{text}");
+        // In whatever order the entries go again, the comments stay.
+        for names in [["a", "b"], ["b", "a"]] {
+            let left = names.into_iter().fold(text.clone(), |text, name| {
+                removed(&text, &BackendName::new(name).unwrap()).unwrap()
+            });
+            let left: DocumentMut = left.parse().unwrap();
+            assert!(left.get("liveness_s").is_some() && left.get("backend").is_none());
+            assert!(left.to_string().contains("#model ="), "{left}");
+        }
     }
 
     #[test]
