@@ -6,7 +6,11 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Failure;
 use bxcore::wire::inferproxy::{BackendInfo, BackendState, ProbeReport};
+use bxcore::wire::loopd::{SessionRow, SessionStatus};
 use bxcore::wire::supervisor::{ProcessState, Status};
+
+/// How many sessions that can't be read are named.
+const MAX_NAMED_SESSIONS: usize = 5;
 
 /// Whether the roles are well, and whether each backend is; `with_probe` asks the models, too.
 pub(crate) async fn running(
@@ -22,6 +26,14 @@ pub(crate) async fn running(
             &error.problem(),
         )],
     };
+    let sessions = connection
+        .loopd
+        .get::<Vec<SessionRow>>("/v1/sessions")
+        .await;
+    findings.extend(match sessions {
+        Ok(rows) => broken_sessions(&rows),
+        Err(error) => Some(Finding::problem(Level::Fail, "sessions", &error.problem())),
+    });
     let backends: Vec<BackendInfo> = match connection.inferproxy.get("/v1/backends").await {
         Ok(backends) => backends,
         Err(error) => {
@@ -101,6 +113,27 @@ fn same_servers(backends: &[BackendInfo]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The sessions whose transcript can't be read, if any.
+fn broken_sessions(rows: &[SessionRow]) -> Option<Finding> {
+    let is_broken = |row: &&SessionRow| row.status == SessionStatus::Broken;
+    let broken: Vec<&SessionRow> = rows.iter().filter(is_broken).collect();
+    if broken.is_empty() {
+        return None;
+    }
+    let named = broken.iter().take(MAX_NAMED_SESSIONS);
+    let names: Vec<&str> = named.map(|row| row.id.as_str()).collect();
+    let more = if broken.len() > names.len() {
+        " …"
+    } else {
+        ""
+    };
+    Some(Finding::fail(
+        "sessions",
+        format!("{} can't be read: {}{more}", broken.len(), names.join(", ")),
+        "see docs/runbook/transcript-broken.md",
+    ))
 }
 
 fn backend(info: &BackendInfo) -> Finding {
@@ -193,6 +226,24 @@ mod tests {
         let one = info("a", "http://127.0.0.1:1");
         assert_eq!(tried(&one, Ok(report(&[]))).level, Level::Ok);
         assert_eq!(tried(&one, Ok(report(&["-np 3"]))).level, Level::Warn);
+    }
+
+    #[test]
+    fn sessions_that_cannot_be_read_are_named() {
+        let row = |id: &str, status: &str| -> SessionRow {
+            serde_json::from_value(json!({
+                "id": id, "parent": null, "status": status, "turns": 1, "updated": "", "title": "",
+                "label": {"class": "private", "untrusted": false}
+            }))
+            .unwrap()
+        };
+        assert!(broken_sessions(&[row("a", "idle"), row("b", "running")]).is_none());
+        let finding = broken_sessions(&[row("a", "idle"), row("b", "broken")]).unwrap();
+        assert_eq!(finding.level, Level::Fail);
+        assert_eq!(finding.found, "1 can't be read: b");
+        let many: Vec<_> = (0..7).map(|n| row(&format!("s{n}"), "broken")).collect();
+        let finding = broken_sessions(&many).unwrap();
+        assert_eq!(finding.found, "7 can't be read: s0, s1, s2, s3, s4 …");
     }
 
     #[test]
