@@ -332,3 +332,27 @@ fn what_needs_the_house_starts_it_even_while_one_leaves() {
     }
     home.cmd("boxmaker").arg("down").run().success();
 }
+
+#[test]
+fn a_chat_of_lines_tells_a_program_what_failed_and_shows_it_nothing_to_act_on() {
+    let server = LlamaServer::builder()
+        .replies([
+            Reply::text("a\u{1b}]0;x\u{7}b"),
+            Reply::text("two"),
+            Reply::server_error(),
+        ])
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    let chat = |input: &[u8]| home.cmd("boxmaker").arg("chat").input(input).run();
+    let bad_line = chat(b"one\n\xff\xfe\ntwo\n").exited(2);
+    assert_eq!(bad_line.stdout, "ab\ntwo\n");
+    assert!(
+        bad_line.stderr.contains("it is not UTF-8 text"),
+        "{}",
+        bad_line.stderr
+    );
+    chat(b"three\n/quit\n").exited(1);
+    chat(b"/help\n").success();
+    assert_eq!(up.terminate().code(), Some(0));
+}

@@ -83,7 +83,7 @@ fn verdict(context: &Context<'_>, report: &TurnReport) -> Outcome {
 }
 
 /// How a turn's end is told to the shell; none if it went well.
-fn exit_code(report: &TurnReport) -> Option<u8> {
+pub(super) fn exit_code(report: &TurnReport) -> Option<u8> {
     let by_problem = report
         .problem
         .as_ref()

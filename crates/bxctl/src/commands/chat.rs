@@ -3,6 +3,7 @@
 mod input;
 mod words;
 
+use super::ask::exit_code;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -14,8 +15,10 @@ use bxcore::label::Class;
 use bxcore::transcript::TurnOutcome;
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{SessionRow, TurnRequest};
+use bxkit::exit;
 use clap::Args;
 use input::{Input, Typed};
+use std::io::IsTerminal;
 use words::{HELP, Said, understand};
 
 /// Options of `chat`.
@@ -46,6 +49,7 @@ pub(crate) async fn run(context: &Context<'_>, args: ChatArgs) -> Outcome {
         backends,
         args,
         pointed: false,
+        failed: None,
     };
     context
         .output
@@ -57,15 +61,19 @@ pub(crate) async fn run(context: &Context<'_>, args: ChatArgs) -> Outcome {
             Typed::Line(line) => {
                 interrupted = false;
                 if talk.take(&line).await?.is_break() {
-                    return Ok(());
+                    return talk.verdict();
                 }
+            }
+            Typed::Unusable(problem) => {
+                context.output.problem(&problem);
+                talk.failed = Some(exit::of_command(problem.code));
             }
             Typed::Interrupt if interrupted => return Err(Failure::Stopped),
             Typed::Interrupt => {
                 interrupted = true;
                 context.output.note("Ctrl-C again leaves.");
             }
-            Typed::End => return Ok(()),
+            Typed::End => return talk.verdict(),
         }
     }
 }
@@ -77,9 +85,19 @@ struct Talk<'a> {
     args: ChatArgs,
     /// Whether the way to a better model was told.
     pointed: bool,
+    /// The exit code of the last message that failed.
+    failed: Option<u8>,
 }
 
 impl Talk<'_> {
+    /// How the command ends. A person saw what failed; a program has only the exit code.
+    fn verdict(&self) -> Outcome {
+        match self.failed.filter(|_| !std::io::stdin().is_terminal()) {
+            Some(code) => Err(Failure::Said(code)),
+            None => Ok(()),
+        }
+    }
+
     async fn take(&mut self, line: &str) -> Result<std::ops::ControlFlow<()>, Failure> {
         let output = &self.context.output;
         match understand(line) {
@@ -132,12 +150,16 @@ impl Talk<'_> {
             Ok(ended) => ended,
             Err(Failure::Told(problem)) => {
                 output.problem(&problem);
+                self.failed = Some(exit::of_command(problem.code));
                 return Ok(());
             }
             Err(other) => return Err(other),
         };
         let report = ended.report;
         self.args.session = Some(report.session.clone());
+        if let Some(code) = exit_code(&report) {
+            self.failed = Some(code);
+        }
         if output.json {
             output.answer_json(&report)?;
             return Ok(());

@@ -1,7 +1,7 @@
 //! The events of a turn as text. Pure.
 //!
 //! On a terminal the answer appears block by block while it is written; elsewhere it is printed
-//! once, at the end, byte for byte. What tools do goes beside the answer in both cases.
+//! once, at the end, as it was written but for what a terminal would act on. What tools do goes beside the answer in both cases.
 
 use crate::output::{Blocks, Paint, Sanitizer, Style, one_line, render_markdown};
 use bxcore::transcript::CallOutcome;
@@ -134,15 +134,13 @@ impl View {
 
     fn end(&mut self, report: &TurnReport) -> Vec<Piece> {
         if !self.looks.live {
-            if report.answer.is_empty() {
+            // A pipe may well lead to a terminal in the end.
+            let answer = crate::output::sanitize(&report.answer);
+            if answer.is_empty() {
                 return Vec::new();
             }
-            let line_end = if report.answer.ends_with('\n') {
-                ""
-            } else {
-                "\n"
-            };
-            return vec![Piece::Out(format!("{}{line_end}", report.answer))];
+            let line_end = if answer.ends_with('\n') { "" } else { "\n" };
+            return vec![Piece::Out(format!("{answer}{line_end}"))];
         }
         let rest = match self.blocks.finish() {
             Some(rest) => Some(rest),
@@ -354,7 +352,7 @@ mod tests {
         status "shell runs …"
         note   "  denied [no-grant]"
         note   "the session is now private, untrusted"
-        out    "# It is\n\n**done**\u{1b}]0;x\u{7}\n"
+        out    "# It is\n\n**done**\n"
         "##);
     }
 
