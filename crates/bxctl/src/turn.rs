@@ -1,7 +1,9 @@
 //! A turn as a person follows it: events in, text out, stopped on request.
 
+mod aftermath;
 mod follow;
 mod view;
 
+pub(crate) use aftermath::words_of;
 pub(crate) use follow::follow;
 pub(crate) use view::{Looks, View, cost, summary, used};

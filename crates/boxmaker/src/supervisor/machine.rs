@@ -185,6 +185,11 @@ impl Machine {
         self.end.is_some()
     }
 
+    /// Why everything is being stopped, once it is.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end
+    }
+
     /// Whether a part was asked to end, so that its end is no news.
     pub(crate) fn expects_end(&self, part: Part) -> bool {
         let asked = |unit: &Unit| matches!(unit.state, State::Renewing | State::Stopping);

@@ -73,6 +73,7 @@ impl Shell {
             roles: machine.roles(),
             starter: None,
             up_ms: 0,
+            problem: None,
         });
         Self {
             setup,
@@ -234,10 +235,17 @@ impl Shell {
         for row in &mut roles {
             row.confinement = self.confined.of(row.role);
         }
+        // Whoever is cut off by the end wants to know why; the role may say so only now.
+        let problem = match self.machine.end() {
+            Some(End::Unusable(role)) => self.last_problem(role),
+            _ => None,
+        };
         self.status.send_if_modified(|status| {
-            let changed = status.roles != roles || status.starter != starter;
+            let changed =
+                status.roles != roles || status.starter != starter || status.problem != problem;
             status.roles = roles;
             status.starter = starter;
+            status.problem = problem;
             changed
         });
     }

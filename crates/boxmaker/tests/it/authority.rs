@@ -176,3 +176,27 @@ fn what_is_forged_in_loopds_files_changes_no_decision() {
     verify_audit(&home);
     server.assert_clean();
 }
+
+#[test]
+fn who_asked_is_told_why_the_house_ends() {
+    let call = json!({"name": "list_dir", "arguments": {"path": "."}});
+    let server = LlamaServer::builder()
+        .replies([
+            Reply::text("fine"),
+            Reply::tool_call("call_tool", call),
+            Reply::stall(),
+        ])
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    home.cmd("boxmaker").args(["ask", "one"]).run().success();
+    for segment in bxkit::audit_reader::segments(&home.state_dir().join("audit")).unwrap() {
+        std::fs::remove_file(segment).unwrap();
+    }
+    let ask = home.cmd("boxmaker").args(["ask", "two"]).run();
+    assert_eq!(up.wait().code(), Some(78), "{}", up.stderr());
+    for said in [&ask.stderr, &up.stderr()] {
+        assert!(said.contains("error[audit-unavailable]"), "{said}");
+        assert!(said.contains("put the file back"), "{said}");
+    }
+}

@@ -195,6 +195,39 @@ fn a_backend_can_be_added_in_the_middle_of_an_answer() {
 }
 
 #[test]
+fn who_asked_gets_the_answer_of_a_turn_that_loopd_died_in() {
+    let gate = Gate::new();
+    let words = Reply::text("one two three").chunk_bytes(4);
+    let server = LlamaServer::builder()
+        .replies([
+            words.pause_after_chunks(2, &gate),
+            Reply::text("All of it."),
+        ])
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    let ask = home
+        .cmd("boxmaker")
+        .args(["ask", "--json", "--session", SESSION, "count"])
+        .spawn();
+    gate.arrived_blocking(1);
+    home.kill_role("loopd");
+    assert_eq!(ask.wait().code(), Some(0), "{}", ask.stderr());
+    let report: serde_json::Value = serde_json::from_str(&ask.stdout()).unwrap();
+    assert_eq!(report["answer"], "All of it.");
+    assert_eq!(report["usage"]["model_calls"], 2, "{report}");
+    assert_eq!(up.terminate().code(), Some(0));
+    let money = money(&home, SESSION);
+    assert_eq!(money.lost(), 1);
+    let told = |key: &str| report["usage"][key].as_u64().unwrap();
+    assert_eq!(
+        told("prompt_tokens") + told("completion_tokens"),
+        money.account.spent.tokens,
+        "the report and the ledger are of one mind"
+    );
+}
+
+#[test]
 fn an_answer_that_inferproxy_dies_in_starts_again_once() {
     let gate = Gate::new();
     let broken = || {

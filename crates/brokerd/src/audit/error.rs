@@ -58,6 +58,10 @@ impl AuditError {
                 "The chain of the audit log is broken",
                 "`boxmaker audit verify` shows where",
             ),
+            Self::Replaced(_) => (
+                "The audit log was moved or removed while it was written, so nothing may run",
+                "put the file back as it was, or from a backup, before the next start",
+            ),
             _ => (
                 "The audit log can't be written, so nothing may run",
                 "check the disk's space and health",

@@ -9,6 +9,7 @@
 //! | `GET /v1/attach` | | server-sent events, none but keep-alives: while somebody listens, a background supervisor stays; refused while it leaves |
 //! | `POST /v1/starter` | | starts the installed starter engine; [`Status`] |
 
+use crate::problem::Problem;
 use crate::role::Role;
 use serde::{Deserialize, Serialize};
 
@@ -72,4 +73,7 @@ pub struct Status {
     pub starter: Option<ProcessState>,
     /// For how long it is up, in milliseconds.
     pub up_ms: u64,
+    /// Why everything is being stopped, where that is because a role can't run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
 }

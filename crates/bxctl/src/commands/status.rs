@@ -114,6 +114,7 @@ mod tests {
             ],
             starter: Some(ProcessState::Starting),
             up_ms: 61_000,
+            problem: None,
         };
         insta::assert_snapshot!(render(&status, &[], Paint::Plain), @"
         Boxmaker 0.1.0 is up for 1 min 1 s (in the background, leaves when idle)

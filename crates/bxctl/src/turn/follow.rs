@@ -1,12 +1,13 @@
 //! Follows a turn to its end, and stops it when the person asks.
 
+use super::aftermath;
 use super::view::{Piece, View};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::Progress;
 use bxcore::code::Code;
-use bxcore::id::{BackendName, SessionId};
+use bxcore::id::{BackendName, SessionId, TurnId};
 use bxcore::problem::Problem;
 use bxcore::wire::loopd::{StopReport, TurnEvent, TurnReport, TurnRequest};
 use bxkit::rpc::{CallError, Client, EventStream};
@@ -23,7 +24,7 @@ pub(crate) struct Ended {
     pub(crate) backend: Option<BackendName>,
 }
 
-/// Begins a turn and shows it; Ctrl-C stops it, twice leaves at once.
+/// Begins a turn and shows it; Ctrl-C or SIGTERM stops it, twice leaves at once.
 ///
 /// Without a view nothing is shown.
 pub(crate) async fn follow(
@@ -35,12 +36,18 @@ pub(crate) async fn follow(
     let mut progress = context.progress();
     let mut events = connection.loopd.stream("/v1/turns", request).await?;
     let mut turn = Turn::default();
-    let mut interrupts = interrupts()?;
+    let mut interrupts = caught(SignalKind::interrupt())?;
+    let mut terminations = caught(SignalKind::terminate())?;
     let mut stops = JoinSet::new();
     loop {
         tokio::select! {
             event = next(&mut events) => {
-                let Some(event) = event? else { return Err(cut_off()) };
+                let event = match event {
+                    Ok(Some(event)) => event,
+                    Ok(None) => break,
+                    Err(_) if turn.place().is_some() => break,
+                    Err(error) => return Err(error),
+                };
                 if let Some(view) = &mut view {
                     for piece in view.on(&event) {
                         show(&mut progress, &piece)?;
@@ -50,7 +57,7 @@ pub(crate) async fn follow(
                     return end;
                 }
             }
-            _ = interrupts.recv() => {
+            () = either(&mut interrupts, &mut terminations) => {
                 if turn.stop_asked {
                     return Err(Failure::Stopped);
                 }
@@ -62,23 +69,56 @@ pub(crate) async fn follow(
             Some(outcome) = stops.join_next() => stopped(&mut progress, outcome),
         }
     }
+    let Some((session, id)) = turn.place() else {
+        return Err(cut_off());
+    };
+    let ended = tokio::select! {
+        ended = aftermath::wait(connection, &mut progress, &session, id) => ended?,
+        () = either(&mut interrupts, &mut terminations) => {
+            // It can't be asked to stop while it is away.
+            let _ = stop(connection.loopd.clone(), session).await;
+            return Err(Failure::Stopped);
+        }
+    };
+    progress.clear();
+    if let Some(view) = &mut view {
+        let report = Box::new(ended.report.clone());
+        let mut pieces = view.on(&TurnEvent::Retract);
+        pieces.extend(view.on(&TurnEvent::End { report }));
+        for piece in pieces {
+            show(&mut progress, &piece)?;
+        }
+    }
+    Ok(Ended {
+        backend: turn.backend,
+        ..ended
+    })
 }
 
 /// What is known of the turn so far.
 #[derive(Debug, Default)]
 struct Turn {
     session: Option<SessionId>,
+    id: Option<TurnId>,
     backend: Option<BackendName>,
     stop_asked: bool,
 }
 
 impl Turn {
+    /// The session and the turn, once it has begun.
+    fn place(&self) -> Option<(SessionId, TurnId)> {
+        self.session.clone().zip(self.id)
+    }
+
     fn on(&mut self, event: TurnEvent) -> Option<Result<Ended, Failure>> {
         match event {
             TurnEvent::Started {
-                session, backend, ..
+                session,
+                turn,
+                backend,
             } => {
                 self.session = Some(session);
+                self.id = Some(turn);
                 self.backend = Some(backend);
                 None
             }
@@ -125,10 +165,17 @@ fn stopped(progress: &mut Progress, outcome: Result<Result<StopReport, CallError
     }
 }
 
-/// Ctrl-C as an event from now on, in place of the end of the process.
-fn interrupts() -> Result<Signal, Failure> {
-    signal(SignalKind::interrupt()).map_err(|error| {
-        Problem::new(Code::Internal, "Ctrl-C can't be caught")
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+/// A signal as an event from now on, in place of the end of the process.
+fn caught(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| {
+        Problem::new(Code::Internal, "Signals can't be caught")
             .detail(error.to_string())
             .into()
     })
@@ -150,9 +197,9 @@ fn show(progress: &mut Progress, piece: &Piece) -> Result<(), Failure> {
 fn cut_off() -> Failure {
     Problem::new(
         Code::RoleUnreachable,
-        "The turn's events ended before the turn did",
+        "The turn's events ended before the turn began",
     )
-    .detail("loopd went away; it goes on with the turn when it is back")
-    .hint("`boxmaker session log ID` shows how it ended")
+    .detail("loopd went away")
+    .hint("ask again")
     .into()
 }

@@ -5,7 +5,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, one_line, sanitize};
-use crate::turn::{cost, used};
+use crate::turn::{cost, used, words_of};
 use bxcore::id::SessionId;
 use bxcore::text::unframed;
 use bxcore::transcript::{Assistant, Entry, Epoch, Line, Tool, parse_line};
@@ -103,16 +103,8 @@ fn assistant(answer: &Assistant, paint: Paint) -> String {
         let thought = format!("thought: {}", one_line(&answer.reasoning, MAX_RESULT_CHARS));
         text.push_str(&indented(&paint.paint(Style::Dim, &thought)));
     }
-    let said = content(answer.message.json());
-    // In schema mode a reply is JSON: of an answer its text is shown, of a call the call below.
-    let said = match serde_json::from_str::<Value>(&said) {
-        Ok(Value::Object(reply)) if answer.rung.is_some() => reply
-            .get("answer")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned(),
-        _ => said,
-    };
+    // Of a call the line below is shown.
+    let said = words_of(answer);
     if !said.trim().is_empty() {
         text.push_str(&indented(&sanitize(&said)));
     }
