@@ -100,8 +100,13 @@ impl LedgerError {
     }
 }
 
+/// Whether space would help. Without any, SQLite can't make its shared index large enough and calls
+/// that an input/output error of its own.
 fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+    let shared_index = rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+    error.sqlite_error().is_some_and(|error| {
+        error.code == ErrorCode::DiskFull || error.extended_code == shared_index
+    })
 }
 
 impl From<LedgerError> for Problem {
