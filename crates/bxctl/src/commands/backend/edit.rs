@@ -59,11 +59,18 @@ pub(super) fn removed(text: &str, name: &BackendName) -> Result<String, Problem>
     };
     let before = backends.get(at).map(set_off).unwrap_or_default();
     backends.remove(at);
-    let prefix = |table: &Table| table.decor().prefix().and_then(RawString::as_str).map(str::to_owned);
+    let prefix = |table: &Table| {
+        table
+            .decor()
+            .prefix()
+            .and_then(RawString::as_str)
+            .map(str::to_owned)
+    };
     let after = match backends.get_mut(at) {
         Some(next) if !before.is_empty() => {
             let own = prefix(next).unwrap_or_default();
-            next.decor_mut().set_prefix(format!("{before}{}", own.trim_start()));
+            next.decor_mut()
+                .set_prefix(format!("{before}{}", own.trim_start()));
             String::new()
         }
         Some(_) => String::new(),

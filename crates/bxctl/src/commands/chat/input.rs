@@ -119,7 +119,7 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Typed> {
     line.truncate(end);
     Ok(match String::from_utf8(line) {
         Ok(line) => Typed::Line(line),
-        Err(_) => Typed::Unusable(unusable(Code::BadRequest, "it is not UTF-8 text")),
+        Err(_) => Typed::Unusable(unusable(Code::BadUsage, "it is not UTF-8 text")),
     })
 }
 
@@ -178,6 +178,6 @@ mod tests {
                 Typed::Interrupt => unreachable!(),
             });
         }
-        assert_eq!(said, ["one", "bad-request", "two", "too-large", "", "last"]);
+        assert_eq!(said, ["one", "bad-usage", "two", "too-large", "", "last"]);
     }
 }
