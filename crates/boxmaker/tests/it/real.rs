@@ -15,7 +15,7 @@ use std::time::Duration;
 /// answer's last may not be in the cache.
 const READ_AGAIN_TOKENS: u64 = 16;
 /// A turn on a busy machine with two cores.
-const TURN: Duration = Duration::from_mins(10);
+const TURN: Duration = Duration::from_mins(30);
 
 fn home(engine: &Engine) -> TestHome {
     let home = TestHome::new();
