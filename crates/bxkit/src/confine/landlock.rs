@@ -56,11 +56,30 @@ pub(super) fn restrict(plan: &Confinement) -> Result<Enforcement, RulesetError> 
             .map(|port| NetPort::new(*port, AccessNet::ConnectTcp));
         created = created.add_rules(ports.map(Ok::<_, RulesetError>))?;
     }
-    Ok(match created.restrict_self()?.ruleset {
+    Ok(enforcement(created.restrict_self()?.ruleset))
+}
+
+/// Restricts a command: everything may be read and run, only these folders changed, no TCP port
+/// used, nobody outside signalled or called by an abstract socket.
+pub(super) fn restrict_command(writable: &[PathBuf]) -> Result<Enforcement, RulesetError> {
+    let everything = AccessFs::from_all(WANTED);
+    let created = Ruleset::default()
+        .handle_access(everything)?
+        .handle_access(AccessNet::BindTcp)?
+        .handle_access(AccessNet::ConnectTcp)?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
+        .create()?
+        .add_rules(path_beneath_rules(["/"], reading() | AccessFs::Execute))?
+        .add_rules(path_beneath_rules(writable, everything))?;
+    Ok(enforcement(created.restrict_self()?.ruleset))
+}
+
+const fn enforcement(status: RulesetStatus) -> Enforcement {
+    match status {
         RulesetStatus::FullyEnforced => Enforcement::Full,
         RulesetStatus::PartiallyEnforced => Enforcement::Partial,
         RulesetStatus::NotEnforced => Enforcement::None,
-    })
+    }
 }
 
 /// The paths that are not there, for which no right can be kept.

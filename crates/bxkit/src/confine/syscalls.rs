@@ -7,15 +7,8 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Calls that no role has a use for, each with a history of being the way out.
-const NEVER: &[i64] = &[
-    // Other processes.
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    // Mounts and namespaces.
+/// Mounts and namespaces: only what builds a sandbox has a use for them.
+const NAMESPACES: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
@@ -29,6 +22,17 @@ const NEVER: &[i64] = &[
     libc::SYS_mount_setattr,
     libc::SYS_unshare,
     libc::SYS_setns,
+];
+
+/// Calls that nothing of ours has a use for, each with a history of being the way out.
+const NEVER: &[i64] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // A file past every check of its path.
     libc::SYS_open_by_handle_at,
     // Code in the kernel, and what looks into it.
     libc::SYS_bpf,
@@ -53,6 +57,42 @@ const NEVER: &[i64] = &[
     libc::SYS_io_uring_register,
 ];
 
+/// What a command of a tool has no use for either; the kernel refuses most of it without
+/// capabilities, and is not asked.
+const NOT_IN_A_SANDBOX: &[i64] = &[
+    libc::SYS_syslog,
+    libc::SYS_fanotify_init,
+    libc::SYS_lookup_dcookie,
+    libc::SYS_vhangup,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_kexec_file_load,
+    libc::SYS_personality,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+];
+
+/// New namespaces as flags of `clone`. (A new time namespace can't be had by `clone`.)
+const NEW_NAMESPACES: &[i32] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+];
+
+/// Requests to a terminal that put words into somebody else's mouth, or load code for it.
+const TERMINAL_REQUESTS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
+
 /// Starting programs.
 const EXEC: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 
@@ -73,11 +113,14 @@ const X32: i64 = 0x4000_0000;
 const X32_OWN_EXEC: &[i64] = &[X32 | 0x208, X32 | 0x221];
 #[cfg(target_arch = "x86_64")]
 const X32_OWN_NEVER: &[i64] = &[X32 | 0x209, X32 | 0x210, X32 | 0x21b, X32 | 0x21c];
+#[cfg(target_arch = "x86_64")]
+const X32_OWN_IOCTL: i64 = X32 | 0x202;
 
 /// The filter for a plan: what is listed fails with EPERM, all else is allowed.
 pub(super) fn filter(plan: &Confinement) -> Result<BpfProgram, BackendError> {
     let mut rules = BTreeMap::new();
     deny(&mut rules, NEVER);
+    deny(&mut rules, NAMESPACES);
     if plan.programs == Programs::Denied {
         deny(&mut rules, EXEC);
     }
@@ -92,19 +135,91 @@ pub(super) fn filter(plan: &Confinement) -> Result<BpfProgram, BackendError> {
         IpSockets::Allowed => FAMILIES,
         IpSockets::Denied => &[libc::AF_UNIX],
     };
-    for number in with_x32(libc::SYS_socket) {
-        rules.insert(number, vec![other_family_than(families)?]);
-    }
+    allow_families(&mut rules, families)?;
+    program(rules, libc::EPERM)
+}
+
+/// The filter for what builds sandboxes: namespaces, mounts and programs stay allowed, and the
+/// netlink socket that brings up a loopback device.
+pub(super) fn launcher_filter() -> Result<BpfProgram, BackendError> {
+    let mut rules = BTreeMap::new();
+    deny(&mut rules, NEVER);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(X32_OWN_NEVER.iter().map(|number| (*number, Vec::new())));
+    allow_families(&mut rules, &[libc::AF_UNIX, libc::AF_NETLINK])?;
+    program(rules, libc::EPERM)
+}
+
+/// The filters for a command in a sandbox. The second is for `clone3`, whose flags lie in memory
+/// where no filter sees them: it is said not to exist, and C libraries then take `clone`.
+pub(super) fn command_filters() -> Result<[BpfProgram; 2], BackendError> {
+    let mut rules = BTreeMap::new();
+    deny(&mut rules, NEVER);
+    deny(&mut rules, NAMESPACES);
+    deny(&mut rules, NOT_IN_A_SANDBOX);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(X32_OWN_NEVER.iter().map(|number| (*number, Vec::new())));
+    allow_families(&mut rules, &[libc::AF_UNIX])?;
+    let new_namespaces = NEW_NAMESPACES.iter().map(|flag| {
+        let flag = u64::from(flag.unsigned_abs());
+        argument(0, SeccompCmpOp::MaskedEq(flag), flag)
+    });
+    insert(&mut rules, libc::SYS_clone, new_namespaces)?;
+    let requests = TERMINAL_REQUESTS
+        .iter()
+        .map(|request| argument(1, SeccompCmpOp::Eq, *request));
+    insert(&mut rules, libc::SYS_ioctl, requests)?;
+    #[cfg(target_arch = "x86_64")]
+    deny(&mut rules, &[X32_OWN_IOCTL]);
+    let mut hidden = BTreeMap::new();
+    deny(&mut hidden, &[libc::SYS_clone3]);
+    Ok([program(rules, libc::EPERM)?, program(hidden, libc::ENOSYS)?])
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// What is listed fails with this error, all else is allowed.
+fn program(rules: Rules, errno: i32) -> Result<BpfProgram, BackendError> {
     let filter = SeccompFilter::new(
         rules,
         SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
+        SeccompAction::Errno(errno.unsigned_abs()),
         std::env::consts::ARCH.try_into()?,
     )?;
     filter.try_into()
 }
 
-fn deny(rules: &mut BTreeMap<i64, Vec<SeccompRule>>, calls: &[i64]) {
+fn allow_families(rules: &mut Rules, families: &[i32]) -> Result<(), BackendError> {
+    for number in with_x32(libc::SYS_socket) {
+        rules.insert(number, vec![other_family_than(families)?]);
+    }
+    Ok(())
+}
+
+/// Any one of these conditions denies the call.
+fn insert(
+    rules: &mut Rules,
+    call: i64,
+    conditions: impl Iterator<Item = Result<SeccompCondition, BackendError>>,
+) -> Result<(), BackendError> {
+    let denied = conditions
+        .map(|condition| SeccompRule::new(vec![condition?]))
+        .collect::<Result<Vec<_>, _>>()?;
+    for number in with_x32(call) {
+        rules.insert(number, denied.clone());
+    }
+    Ok(())
+}
+
+fn argument(
+    index: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(index, SeccompCmpArgLen::Dword, operator, value)
+}
+
+fn deny(rules: &mut Rules, calls: &[i64]) {
     for call in calls {
         rules.extend(
             with_x32(*call)
@@ -147,5 +262,12 @@ mod tests {
             .connect(super::super::ConnectPorts::Any)
             .programs(vec!["/usr".into()]);
         assert!(filter(&wider).unwrap().len() < strict.len() + FAMILIES.len() * 8);
+        assert!(!launcher_filter().unwrap().is_empty());
+        assert!(
+            command_filters()
+                .unwrap()
+                .iter()
+                .all(|filter| !filter.is_empty())
+        );
     }
 }
