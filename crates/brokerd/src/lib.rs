@@ -10,6 +10,7 @@ pub mod decision;
 pub mod http;
 pub mod ledger;
 mod role;
+pub mod sandbox;
 pub mod tools;
 
 pub use role::run;

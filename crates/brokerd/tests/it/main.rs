@@ -17,5 +17,6 @@ mod ledger;
 mod recovery;
 mod role;
 mod routes;
+mod sandbox;
 mod support;
 mod tools;

@@ -1,0 +1,139 @@
+//! The words that bubblewrap is given: everything that a command sees. Pure.
+
+use super::STAGE_WORD;
+use super::limits::{SMALL_TMP_BYTES, TMP_BYTES};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The program, looked for on the search path. Version 0.8 or later is needed.
+pub(super) const PROGRAM: &str = "bwrap";
+/// Where the session's workspace is seen.
+pub(super) const WORK: &str = "/work";
+/// Where the owner's folders are seen, each under its name.
+pub(super) const OWNER: &str = "/owner";
+/// Where the stage's executable is seen.
+const STAGE: &str = "/run/boxmaker-stage";
+/// The home folder, empty at each start.
+const HOME: &str = "/home/box";
+
+/// What may be changed within the sandbox.
+pub(super) const WRITABLE: &[&str] = &[WORK, "/tmp", HOME, "/dev"];
+
+/// Who a command is in there; it has no capabilities, so the number means nothing outside.
+const USER: &str = "1000";
+
+/// Files of the system's configuration without which programs in `/usr` don't work.
+const SYSTEM_FILES: &[&str] = &["/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"];
+
+/// A folder at the root of this machine that belongs to the programs in `/usr`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SystemFolder {
+    /// A link, usually into `/usr`, and where it leads.
+    Link(&'static str, OsString),
+    /// A folder of its own, on machines that have it so.
+    Folder(&'static str),
+}
+
+/// What there is to see.
+#[derive(Debug)]
+pub(super) struct Sights<'a> {
+    pub(super) system: &'a [SystemFolder],
+    pub(super) stage: &'a Path,
+    pub(super) work: &'a Path,
+    pub(super) owner: &'a [(&'a str, &'a Path)],
+}
+
+/// The arguments for a sandbox that runs the stage.
+pub(super) fn arguments(sights: &Sights<'_>) -> Vec<OsString> {
+    let mut words = Words(Vec::new());
+    words.add(&["--unshare-all", "--unshare-user", "--disable-userns"]);
+    words.add(&["--die-with-parent", "--new-session", "--as-pid-1"]);
+    words.add(&["--cap-drop", "ALL", "--clearenv"]);
+    words.add(&["--uid", USER, "--gid", USER, "--hostname", "box"]);
+    for (name, value) in [
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("HOME", HOME),
+        ("USER", "box"),
+        ("LANG", "C.UTF-8"),
+        ("TMPDIR", "/tmp"),
+        ("TERM", "dumb"),
+    ] {
+        words.add(&["--setenv", name, value]);
+    }
+    words.bind("--ro-bind", Path::new("/usr"), "/usr");
+    for folder in sights.system {
+        match folder {
+            SystemFolder::Link(path, target) => {
+                words.add(&["--symlink"]);
+                words.0.push(target.clone());
+                words.add(&[path]);
+            }
+            SystemFolder::Folder(path) => words.bind("--ro-bind", Path::new(path), path),
+        }
+    }
+    for file in SYSTEM_FILES {
+        words.bind("--ro-bind-try", Path::new(file), file);
+    }
+    // The kernel lets its settings be written by the user root whatever the namespace.
+    words.add(&["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]);
+    words.add(&["--dev", "/dev"]);
+    words.tmpfs("/dev/shm", SMALL_TMP_BYTES);
+    words.tmpfs("/tmp", TMP_BYTES);
+    words.tmpfs(HOME, SMALL_TMP_BYTES);
+    words.bind("--ro-bind", sights.stage, STAGE);
+    for (name, path) in sights.owner {
+        words.bind("--ro-bind", path, &format!("{OWNER}/{name}"));
+    }
+    words.bind("--bind", sights.work, WORK);
+    words.add(&["--remount-ro", "/dev", "--remount-ro", "/"]);
+    words.add(&["--chdir", WORK, "--", STAGE, "role", STAGE_WORD]);
+    words.0
+}
+
+struct Words(Vec<OsString>);
+
+impl Words {
+    fn add(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn bind(&mut self, how: &str, from: &Path, to: &str) {
+        self.add(&[how]);
+        self.0.push(from.into());
+        self.add(&[to]);
+    }
+
+    fn tmpfs(&mut self, at: &str, bytes: u64) {
+        self.add(&["--size", &bytes.to_string(), "--tmpfs", at]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_workspace_is_bound_for_writing() {
+        let words = arguments(&Sights {
+            system: &[
+                SystemFolder::Link("/bin", "usr/bin".into()),
+                SystemFolder::Folder("/lib64"),
+            ],
+            stage: Path::new("/opt/boxmaker"),
+            work: Path::new("/h/workspaces/s"),
+            owner: &[("notes", Path::new("/home/o/notes"))],
+        });
+        let line = words.join(" ".as_ref()).into_string().unwrap();
+        for expect in [
+            "--unshare-all --unshare-user --disable-userns --die-with-parent --new-session",
+            "--cap-drop ALL --clearenv",
+            "--symlink usr/bin /bin --ro-bind /lib64 /lib64",
+            "--ro-bind /home/o/notes /owner/notes --bind /h/workspaces/s /work --remount-ro",
+        ] {
+            assert!(line.contains(expect), "{expect}\n{line}");
+        }
+        let writable = words.iter().filter(|word| *word == "--bind").count();
+        assert_eq!(writable, 1, "{line}");
+        assert!(!line.contains("--share-net"));
+    }
+}
