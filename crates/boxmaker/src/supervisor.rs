@@ -20,4 +20,5 @@ mod shell;
 mod up;
 
 pub use background::start_background;
+pub(crate) use process::own_executable;
 pub use up::up;

@@ -11,11 +11,12 @@ mod finish;
 mod handle;
 mod job;
 mod keeper;
+mod mark;
 mod open;
 mod register;
 mod show;
 
 pub use core::Policy;
-pub use handle::{Broker, MAX_TOOLS_AT_ONCE, TOOL_TIMEOUT_SECS};
+pub use handle::{Broker, MAX_TOOLS_AT_ONCE};
 pub use keeper::{KEEPER_SYNC_MS, MAX_BATCH_JOBS, MAX_QUEUED_JOBS};
 pub use open::{Opened, StartError, open, random_boot};

@@ -1,15 +1,18 @@
-//! `brokerd.db`: the label of every session, and the result of every call.
+//! `brokerd.db`: the label of every session and of every file that a tool wrote, and the result of
+//! every call.
 //!
 //! One connection, one writer. Labels only rise: the rule is in the code and in the database.
 
 mod calls;
 mod copy;
 mod error;
+mod files;
 mod open;
 mod sessions;
 
 pub use calls::{KEPT_CALLS, Key, Recorded, StoredCall};
 pub use copy::copy;
 pub use error::LedgerError;
+pub use files::{MAX_LABELLED_FILES, Spot, WHOLE};
 pub use open::{Durability, Ledger};
 pub use sessions::{MAX_ANCESTORS, SessionRow};

@@ -1,8 +1,9 @@
 //! The role: what brokerd opens before it is confined, and how it serves and ends.
 
 use crate::broker::{self, Broker, Opened};
-use crate::config;
+use crate::config::{self, Config, Workspace};
 use crate::http::router;
+use crate::sandbox::{Launch, Sandbox};
 use crate::tools::Registry;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
@@ -11,14 +12,18 @@ use bxkit::confine::Confinement;
 use bxkit::daemon::{self, Context, Fatal, Prelude, Prepared};
 use bxkit::home::Home;
 use jiff::Timestamp;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Runs brokerd until it is told to end, and gives its exit code.
-pub fn run() -> ExitCode {
+///
+/// `program` is the executable that is launcher and stage of sandboxes; see [`sandbox::Launch`].
+pub fn run(program: PathBuf) -> ExitCode {
+    let prepare = |prelude: &Prelude| prepare(prelude, program);
     daemon::run(Role::Brokerd, prepare, serve)
 }
 
-fn prepare(prelude: &Prelude) -> Result<Prepared<Opened>, Fatal> {
+fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fatal> {
     let home = &prelude.home;
     let fault = |what: &str, error: &dyn std::fmt::Display| {
         Problem::new(Code::Internal, what).detail(error.to_string())
@@ -28,18 +33,51 @@ fn prepare(prelude: &Prelude) -> Result<Prepared<Opened>, Fatal> {
     let boot = broker::random_boot()
         .map_err(|error| fault("The system has no random bytes to give", &error))?;
     let confinement = confinement(home, &loaded.config);
+    let sandbox = sandbox(home, &loaded.config, program);
     let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
+    let opened = match sandbox {
+        Some(sandbox) => opened.with_sandbox(sandbox),
+        None => opened,
+    };
     Ok(Prepared::new(confinement, opened))
 }
 
+/// What runs commands, where a grant wants it: without one, no process is started that is less
+/// confined than we are.
+fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
+    if !config
+        .grants
+        .iter()
+        .any(|grant| grant.tool.as_str() == "shell")
+    {
+        return None;
+    }
+    let named = |workspace: &Workspace| {
+        let name = workspace.visible_name()?.to_owned();
+        Some((name, workspace.path.clone()))
+    };
+    let launch = Launch {
+        program,
+        search_path: std::env::var_os("PATH").unwrap_or_default(),
+        sessions: broker::workspaces_folder(home),
+        owner: config.workspaces.iter().filter_map(named).collect(),
+    };
+    let started = Sandbox::start(&launch);
+    Some(started.unwrap_or_else(|error| {
+        let why = bxkit::report::chain(&error);
+        tracing::error!(%why, "commands can't be run");
+        Sandbox::off(why)
+    }))
+}
+
 /// Its own database, log and workspaces, the owner's workspaces, and nothing else. Nothing here
-/// sends or runs programs.
-fn confinement(home: &Home, config: &config::Config) -> Confinement {
+/// sends or runs programs: commands are run by the launcher, which was started before.
+fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();
     let beside = |suffix: &str| {
         let mut path = database.clone().into_os_string();
         path.push(suffix);
-        std::path::PathBuf::from(path)
+        PathBuf::from(path)
     };
     let own = Confinement::strict()
         .read(home.config_file(Role::Brokerd))
@@ -48,10 +86,13 @@ fn confinement(home: &Home, config: &config::Config) -> Confinement {
         .write(beside("-wal"))
         .write(beside("-shm"))
         .write(database.clone());
-    config
-        .workspaces
-        .iter()
-        .fold(own, |own, workspace| own.read(&workspace.path))
+    config.workspaces.iter().fold(own, |own, workspace| {
+        if workspace.writable {
+            own.write(&workspace.path)
+        } else {
+            own.read(&workspace.path)
+        }
+    })
 }
 
 async fn serve(context: Context, opened: Opened) -> Result<(), Fatal> {

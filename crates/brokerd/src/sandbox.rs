@@ -20,8 +20,8 @@ pub use client::{Launch, Ran, Sandbox};
 pub use error::SandboxError;
 pub use launcher::run as run_launcher;
 pub use limits::{
-    MAX_COMMAND_SECS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_OUTPUT_BYTES, MAX_PROCESSES,
-    STARTING_SECS,
+    COMMAND_OVERHEAD_SECS, MAX_COMMAND_SECS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_OUTPUT_BYTES,
+    MAX_PROCESSES, STARTING_SECS,
 };
 pub use stage::run as run_stage;
 pub use wire::{Ended, Job};

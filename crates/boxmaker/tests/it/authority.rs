@@ -12,6 +12,7 @@ const SESSION: &str = "chat-f";
 fn acts() -> Vec<Value> {
     [
         ("shell", json!({"command": "id"})),
+        ("no_such_tool", json!({})),
         ("http_fetch", json!({"url": "http://example.org/"})),
         ("search_files", json!({"pattern": "key"})),
         ("read_file", json!({"path": "../../brokerd.db"})),
@@ -138,6 +139,7 @@ fn what_is_forged_in_loopds_files_changes_no_decision() {
         .collect();
     for reason in [
         "unknown-tool",
+        "no-grant",
         "denied-by-guardrail",
         "path-outside-workspace",
     ] {

@@ -15,6 +15,7 @@ mod cli;
 mod house;
 mod kills;
 mod real;
+mod sandbox;
 mod slotless;
 mod starter;
 mod supervisor;

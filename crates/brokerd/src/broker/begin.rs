@@ -11,7 +11,6 @@ use bxcore::audit::{Kind, sha256_hex};
 use bxcore::code::Code;
 use bxcore::label::Label;
 use bxcore::problem::Problem;
-use bxcore::tool::Repeat;
 use bxcore::wire::brokerd::{CallRequest, CallResult};
 use serde_json::Value;
 use std::sync::Arc;
@@ -117,7 +116,7 @@ impl Core {
         let may_repeat = asked
             .tool
             .as_ref()
-            .is_none_or(|tool| tool.spec().repeat == Repeat::Safe);
+            .is_none_or(|tool| tool.may_repeat(&asked.request.arguments));
         let unknown = |audit| {
             if may_repeat {
                 Replay::Run
@@ -163,9 +162,9 @@ impl Core {
         });
         count(&decision);
         match (decision.next, asked.tool.clone(), arguments) {
-            (Next::Run, Some(tool), Arguments::Valid(arguments)) => Ok(Came::Run(
-                self.allow(asked, tool, arguments, decision, batch),
-            )),
+            (Next::Run, Some(tool), Arguments::Valid(arguments)) => self
+                .allow(asked, tool, arguments, decision, batch)
+                .map(Came::Run),
             (Next::Refuse(code), ..) => self.deny(asked, code, decision, batch),
             // Asking the owner comes with approvals; whoever can't be asked has not agreed.
             (Next::Ask | Next::Run | Next::Unclear, ..) => {
@@ -181,8 +180,11 @@ impl Core {
         arguments: Value,
         decision: Decision,
         batch: &mut Batch,
-    ) -> Ticket {
+    ) -> Result<Ticket, Fault> {
         let grant = decision.walk.grant;
+        let session = &asked.key.session;
+        let touch = tool.touch(&arguments, session, asked.label, &self.places);
+        self.mark_written(&tool, grant, asked.label, &touch, batch)?;
         let intent = self.note(decided(asked, Kind::Intent, None, decision), batch);
         batch.synced = Synced::Now;
         let result_bytes = usize::try_from(asked.request.result_bytes).unwrap_or(usize::MAX);
@@ -194,15 +196,17 @@ impl Core {
             result_bytes,
             grant,
             intent,
+            reads: touch.reads,
             waiters: Vec::new(),
         };
         self.running.insert(asked.key.clone(), running);
-        Ticket {
+        Ok(Ticket {
             key: asked.key.clone(),
             tool,
             arguments,
+            label: asked.label,
             result_bytes,
-        }
+        })
     }
 
     /// Hands out the right to run a call, unless its intent could not be put on record.

@@ -3,8 +3,8 @@
 use super::job::{Begun, Job, Note, Reply};
 use super::register::Listed;
 use crate::audit::{Log, Synced};
-use crate::ledger::{Durability, Key, Ledger, LedgerError};
-use crate::tools::{Registry, Tool};
+use crate::ledger::{Durability, Key, Ledger, LedgerError, Spot};
+use crate::tools::{Places, Registry, Tool};
 use bxcore::audit::Kind;
 use bxcore::code::Code;
 use bxcore::grant::Grant;
@@ -34,6 +34,8 @@ pub(super) struct Running {
     pub(super) result_bytes: usize,
     pub(super) grant: Option<usize>,
     pub(super) intent: u64,
+    /// What its result may tell of.
+    pub(super) reads: Vec<Spot>,
     /// Others that asked for the same call meanwhile.
     pub(super) waiters: Vec<Reply<Begun>>,
 }
@@ -44,6 +46,7 @@ pub(super) type After = Box<dyn FnOnce(&mut Core, &Result<(), Problem>)>;
 /// Ledger, log and the calls under way: one owner, no locks.
 pub(super) struct Core {
     pub(super) policy: Policy,
+    pub(super) places: Places,
     pub(super) ledger: Ledger,
     pub(super) log: Log,
     pub(super) running: HashMap<Key, Running>,
@@ -64,9 +67,16 @@ pub(super) struct Batch {
 }
 
 impl Core {
-    pub(super) fn new(policy: Policy, ledger: Ledger, log: Log, now: fn() -> Timestamp) -> Self {
+    pub(super) fn new(
+        policy: Policy,
+        places: Places,
+        ledger: Ledger,
+        log: Log,
+        now: fn() -> Timestamp,
+    ) -> Self {
         Self {
             policy,
+            places,
             ledger,
             log,
             running: HashMap::new(),
@@ -200,7 +210,10 @@ impl Core {
         let must_be_on_disk = match job {
             Job::Forget { .. } => true,
             Job::Register { id, register, .. } => !self.is_registered(id, register),
-            Job::Begin { request, .. } => rises(&request.session, request.label),
+            Job::Begin { request, .. } => {
+                // The label of what is written is on disk before it is written.
+                self.may_write(&request.tool) || rises(&request.session, request.label)
+            }
             Job::Finish { key, output, .. } => {
                 let running = self.running.get(key);
                 let repeats = running.map(|running| running.tool.spec().repeat);

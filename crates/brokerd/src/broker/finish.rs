@@ -84,15 +84,8 @@ impl Core {
     /// grant says of everything that comes back through it.
     pub(super) fn result_label(&self, running: &Running, output: &Output) -> Label {
         let label = running.label.join(output.label);
-        let grant = running
-            .grant
-            .and_then(|number| self.policy.grants.get(number - 1));
-        grant.map_or(label, |grant| {
-            label.join(Label::new(
-                grant.result_class,
-                grant.untrusted.unwrap_or(true),
-            ))
-        })
+        let label = label.join(self.read_label(&running.reads, output.through_link));
+        self.granted_label(&running.tool, running.grant, label)
     }
 }
 

@@ -4,7 +4,8 @@ use super::core::Core;
 use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
 use super::open::Opened;
-use crate::tools::{Output, Run, ToolError, Workspaces};
+use crate::sandbox::Sandbox;
+use crate::tools::{Output, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::code::Code;
 use bxcore::grant::Grant;
 use bxcore::id::SessionId;
@@ -22,8 +23,6 @@ use tokio::task::JoinHandle;
 
 /// How many tools run at once; further calls wait.
 pub const MAX_TOOLS_AT_ONCE: usize = 16;
-/// How long a tool may take before its call is given up, in seconds.
-pub const TOOL_TIMEOUT_SECS: u64 = 30;
 /// How much earlier a tool is asked to end by itself, with what it has.
 const TOOL_GRACE_SECS: u64 = 10;
 
@@ -36,6 +35,7 @@ pub struct Broker {
     specs: Arc<[ToolSpec]>,
     audit_folder: Arc<Path>,
     tools: Arc<Semaphore>,
+    sandbox: Sandbox,
 }
 
 impl Broker {
@@ -53,9 +53,11 @@ impl Broker {
             ledger,
             log,
             workspaces,
+            sandbox,
             audit_folder,
             now,
         } = opened;
+        let places = workspaces.places();
         let broker = Self {
             jobs,
             workspaces: Arc::new(workspaces),
@@ -63,9 +65,10 @@ impl Broker {
             specs: policy.tools.specs().into_iter().cloned().collect(),
             audit_folder: audit_folder.into(),
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
+            sandbox,
         };
         let keeper = tokio::task::spawn_blocking(move || {
-            keep(Core::new(policy, ledger, log, now), queue, halt);
+            keep(Core::new(policy, places, ledger, log, now), queue, halt);
         });
         (broker, keeper)
     }
@@ -147,20 +150,21 @@ impl Broker {
             return Output::failed(&ToolError::Crashed, worst);
         };
         let workspaces = Arc::clone(&self.workspaces);
+        let sandbox = self.sandbox.clone();
         let tool = ticket.tool.spec().name.to_string();
+        let limit = ticket.tool.limit(&ticket.arguments);
         let running = tokio::task::spawn_blocking(move || {
-            let output = run_blocking(&workspaces, &ticket);
+            let output = run_blocking(&workspaces, &sandbox, &ticket);
             // A tool that outlives its time keeps its place until it has really ended.
             drop(permit);
             output
         });
-        let limit = Duration::from_secs(TOOL_TIMEOUT_SECS);
         let output = match tokio::time::timeout(limit, running).await {
             Ok(Ok(output)) => output,
             Ok(Err(_)) => Output::failed(&ToolError::Crashed, worst),
             Err(_) => Output::failed(
                 &ToolError::TimedOut {
-                    secs: TOOL_TIMEOUT_SECS,
+                    secs: limit.as_secs(),
                 },
                 worst,
             ),
@@ -190,7 +194,7 @@ impl Broker {
     }
 }
 
-fn run_blocking(workspaces: &Workspaces, ticket: &Ticket) -> Output {
+fn run_blocking(workspaces: &Workspaces, sandbox: &Sandbox, ticket: &Ticket) -> Output {
     let view = match workspaces.of(&ticket.key.session) {
         Ok(view) => view,
         Err(source) => {
@@ -204,7 +208,10 @@ fn run_blocking(workspaces: &Workspaces, ticket: &Ticket) -> Output {
     let seconds = Duration::from_secs(TOOL_TIMEOUT_SECS - TOOL_GRACE_SECS);
     ticket.tool.run(&Run {
         arguments: &ticket.arguments,
+        session: &ticket.key.session,
+        label: ticket.label,
         view: &view,
+        sandbox,
         result_bytes: ticket.result_bytes,
         deadline: Instant::now() + seconds,
     })

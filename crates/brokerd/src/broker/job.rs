@@ -72,6 +72,8 @@ pub(super) struct Ticket {
     pub(super) key: Key,
     pub(super) tool: Arc<Tool>,
     pub(super) arguments: Value,
+    /// The label that it was judged by.
+    pub(super) label: bxcore::label::Label,
     pub(super) result_bytes: usize,
 }
 

@@ -4,6 +4,7 @@ use super::core::Policy;
 use crate::audit::{AuditError, Boot, Ended, Log, OpenIntent, Record, Synced};
 use crate::config::Loaded;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, StoredCall};
+use crate::sandbox::Sandbox;
 use crate::tools::{Registry, Workspaces};
 use bxcore::audit::Kind;
 use bxcore::code::Code;
@@ -26,6 +27,7 @@ pub struct Opened {
     pub(super) ledger: Ledger,
     pub(super) log: Log,
     pub(super) workspaces: Workspaces,
+    pub(super) sandbox: Sandbox,
     pub(super) audit_folder: PathBuf,
     pub(super) now: fn() -> Timestamp,
 }
@@ -98,9 +100,17 @@ pub fn open(
         ledger,
         log,
         workspaces,
+        sandbox: Sandbox::off("no grant names `shell`, so nothing was made ready for it"),
         audit_folder,
         now,
     })
+}
+
+impl Opened {
+    /// The same, with what runs commands.
+    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
+    }
 }
 
 /// A name for this start that no other start has.

@@ -1,10 +1,10 @@
 //! Sessions: made known, looked up, forgotten.
 
-use super::core::{Batch, Core, Fault};
+use super::core::{Batch, Core, Fault, Policy};
 use super::job::{Note, OwnedRecord};
 use crate::audit::Synced;
+use crate::decision::needs_grant;
 use crate::ledger::SessionRow;
-use crate::tools::Registry;
 use bxcore::audit::{Kind, sha256_hex};
 use bxcore::guardrails::ToolRules;
 use bxcore::id::SessionId;
@@ -73,16 +73,17 @@ impl Core {
         let rules = self.ledger.rules(row)?;
         Ok(Authority {
             label: row.label,
-            tools_sha256: self.listed.sha256(&usable(&self.policy.tools, &rules)),
+            tools_sha256: self.listed.sha256(&usable(&self.policy, &rules)),
             rules,
         })
     }
 
-    /// The tools that a session's rules let it use.
+    /// The tools that a session's rules let it use. One that needs a grant and has none is not
+    /// offered: it could only be refused.
     pub(super) fn tools(&self, id: &SessionId) -> Result<Vec<ToolSpec>, Fault> {
         let row = self.ledger.known_session(id)?;
         let rules = self.ledger.rules(&row)?;
-        let usable = usable(&self.policy.tools, &rules).into_iter();
+        let usable = usable(&self.policy, &rules).into_iter();
         Ok(usable.cloned().collect())
     }
 
@@ -100,10 +101,13 @@ impl Core {
     }
 }
 
-/// The tools that rules let a session use, by name.
-fn usable<'a>(tools: &'a Registry, rules: &ToolRules) -> Vec<&'a ToolSpec> {
-    let mut usable = tools.specs();
-    usable.retain(|tool| rules.check(&tool.name, &tool.tags).is_ok());
+/// The tools that a session can use by its rules and the owner's grants, by name.
+fn usable<'a>(policy: &'a Policy, rules: &ToolRules) -> Vec<&'a ToolSpec> {
+    let is_granted = |tool: &ToolSpec| policy.grants.iter().any(|grant| grant.tool == tool.name);
+    let mut usable = policy.tools.specs();
+    usable.retain(|tool| {
+        (is_granted(tool) || !needs_grant(tool)) && rules.check(&tool.name, &tool.tags).is_ok()
+    });
     usable
 }
 

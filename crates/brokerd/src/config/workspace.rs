@@ -23,6 +23,9 @@ pub struct Workspace {
     /// Whether somebody else may have written what is in it; no if left out.
     #[serde(default)]
     pub untrusted: bool,
+    /// Whether `write_file` may write in it; no if left out. Commands only ever read it.
+    #[serde(default)]
+    pub writable: bool,
 }
 
 const fn private() -> Class {

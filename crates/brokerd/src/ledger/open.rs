@@ -5,7 +5,8 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 
 /// What each version adds to the one before; the position is the version.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE sessions (
         id        TEXT PRIMARY KEY,
         class     TEXT NOT NULL CHECK (class IN ('public', 'private', 'secret')),
@@ -35,7 +36,17 @@ const MIGRATIONS: &[&str] = &["
     CREATE TRIGGER parents_stay BEFORE UPDATE OF parent ON sessions
     WHEN new.parent IS NOT old.parent
     BEGIN SELECT RAISE(ABORT, 'a parent is stored once'); END;
-"];
+",
+    "
+    CREATE TABLE files (
+        root      TEXT NOT NULL,
+        path      TEXT NOT NULL,
+        class     TEXT NOT NULL CHECK (class IN ('public', 'private', 'secret')),
+        untrusted INTEGER NOT NULL CHECK (untrusted IN (0, 1)),
+        PRIMARY KEY (root, path)
+    ) WITHOUT ROWID;
+",
+];
 
 /// How many compiled statements are kept.
 const CACHED_STATEMENTS: usize = 32;

@@ -57,7 +57,9 @@ mod tests {
         ) {
             let whole: Vec<u8> = pieces.concat();
             let mut capture = Capture::new(half * 2);
-            pieces.iter().for_each(|piece| capture.add(piece));
+            for piece in &pieces {
+                capture.add(piece);
+            }
             prop_assert_eq!(capture.total_bytes(), whole.len() as u64);
             let (head, tail) = capture.parts();
             let split = whole.len().min(half);

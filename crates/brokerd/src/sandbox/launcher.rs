@@ -167,7 +167,7 @@ impl House {
             io::ErrorKind::NotFound => "bubblewrap (bwrap) is not installed".to_owned(),
             _ => format!("bubblewrap can't be started: {error}"),
         })?;
-        started.to_its_end(Duration::from_secs(timeout_secs), capture, client)
+        started.run_out(Duration::from_secs(timeout_secs), capture, client)
     }
 }
 

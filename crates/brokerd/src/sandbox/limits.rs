@@ -7,6 +7,9 @@ pub const STARTING_SECS: u64 = 30;
 /// How long the processes of a sandbox may take to be gone once they are killed, in seconds.
 pub(super) const KILLING_SECS: u64 = 10;
 
+/// How much longer than its command a run may take from end to end, in seconds.
+pub const COMMAND_OVERHEAD_SECS: u64 = STARTING_SECS + 3 * KILLING_SECS;
+
 /// The most processes and threads at once. The kernel keeps to it, except for the user root.
 pub const MAX_PROCESSES: u64 = 256;
 /// The most memory of all processes together; one process may have as much data.

@@ -103,7 +103,7 @@ fn watch(shell: Pid, control: &UnixStream) -> Ended {
             return Ended::Processes;
         }
         if Instant::now() >= usage_at {
-            if let Some(ended) = too_much(&Usage::of_all()) {
+            if let Some(ended) = too_much(Usage::of_all()) {
                 return ended;
             }
             usage_at = Instant::now() + USAGE_INTERVAL;
@@ -136,7 +136,7 @@ fn how(status: WaitStatus) -> Ended {
     }
 }
 
-fn too_much(usage: &Usage) -> Option<Ended> {
+fn too_much(usage: Usage) -> Option<Ended> {
     (usage.memory_bytes > MAX_MEMORY_BYTES).then_some(Ended::Memory)
 }
 

@@ -39,7 +39,7 @@ struct Course {
 
 impl Sandboxed {
     /// Lets it run to its end, or to the end of its time. The error is why it did not begin.
-    pub(super) fn to_its_end(
+    pub(super) fn run_out(
         mut self,
         timeout: Duration,
         capture: &mut Capture,

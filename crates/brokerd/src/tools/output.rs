@@ -1,5 +1,6 @@
 //! What a tool gives back.
 
+use crate::sandbox::SandboxError;
 use bxcore::code::Code;
 use bxcore::label::Label;
 use std::io;
@@ -13,6 +14,8 @@ pub struct Output {
     pub text: String,
     /// The label of everything that the text may tell of.
     pub label: Label,
+    /// Whether a link lay on the way to what was read, so that it may be any file of its folder.
+    pub through_link: bool,
 }
 
 impl Output {
@@ -22,6 +25,7 @@ impl Output {
             failure: None,
             text,
             label,
+            through_link: false,
         }
     }
 
@@ -31,6 +35,7 @@ impl Output {
             failure: Some(error.code()),
             text: error.to_string(),
             label,
+            through_link: false,
         }
     }
 }
@@ -67,6 +72,31 @@ pub enum ToolError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file that was to be made is there.
+    #[error("`{0}` exists already. Use mode `replace` or `append`, or another name.")]
+    Exists(String),
+    /// Nothing may be written there.
+    #[error("`{0}` is in a folder of the owner's that is only to be read.")]
+    ReadOnly(String),
+    /// The file would be too long.
+    #[error("`{path}` would be longer than {max_bytes} bytes.")]
+    TooLong {
+        /// The path.
+        path: String,
+        /// The limit.
+        max_bytes: u64,
+    },
+    /// The system refused to write.
+    #[error("`{path}` can't be written: {source}")]
+    Write {
+        /// The path.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The command was not run.
+    #[error("the command was not run: {0}")]
+    Sandbox(#[from] SandboxError),
     /// The arguments can't be read after all.
     #[error("the arguments can't be used: {0}")]
     Arguments(String),
@@ -87,6 +117,8 @@ impl ToolError {
         match self {
             Self::Outside { .. } => Code::PathOutsideWorkspace,
             Self::Arguments(_) => Code::InvalidArguments,
+            Self::Sandbox(error) => error.code(),
+            Self::Write { source, .. } => bxkit::fsx::code_for(source, Code::ToolFailed),
             _ => Code::ToolFailed,
         }
     }

@@ -51,7 +51,12 @@ impl RelativePath {
         })
     }
 
-    /// The workspace itself.
+    /// The path of the workspace itself.
+    pub fn top() -> Self {
+        Self { parts: Vec::new() }
+    }
+
+    /// Whether it is that.
     pub fn is_top(&self) -> bool {
         self.parts.is_empty()
     }

@@ -1,23 +1,33 @@
 //! Which tools there are.
 
 use super::output::Output;
+use super::place::RelativePath;
+use super::touch::{Places, Touch};
 use super::workspaces::View;
-use super::{list_dir, read_file, search_files};
+use super::{list_dir, read_file, search_files, shell, write_file};
 use crate::decision::{Judged, Schema, SchemaError};
+use crate::sandbox::{COMMAND_OVERHEAD_SECS, Sandbox};
+use bxcore::id::SessionId;
 use bxcore::label::Label;
-use bxcore::tool::{Repeat, ToolName, ToolSpec};
+use bxcore::tool::{Repeat, RiskTag, ToolName, ToolSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a tool runs with.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// Arguments that fit its schema.
     pub arguments: &'a Value,
+    /// The session that calls.
+    pub session: &'a SessionId,
+    /// The label that the call was judged by.
+    pub label: Label,
     /// The folders that the session sees.
     pub view: &'a View,
+    /// What runs commands.
+    pub sandbox: &'a Sandbox,
     /// How much of the text the model will see, in bytes.
     pub result_bytes: usize,
     /// When it must have ended.
@@ -38,7 +48,12 @@ enum Action {
     ReadFile,
     ListDir,
     SearchFiles,
+    WriteFile,
+    Shell,
 }
+
+/// How long a tool may take before its call is given up, where it does not say otherwise.
+pub const TOOL_TIMEOUT_SECS: u64 = 30;
 
 impl Tool {
     fn new(
@@ -62,6 +77,72 @@ impl Tool {
         })
     }
 
+    /// The same with these risks. What has an effect is not made again by itself.
+    fn risking(mut self, tags: &[RiskTag]) -> Self {
+        self.judged.spec.tags = tags.iter().copied().collect();
+        self.judged.spec.repeat = Repeat::Never;
+        self
+    }
+
+    /// Whether a call with this text as its arguments may be made again after a crash.
+    pub fn may_repeat(&self, arguments: &str) -> bool {
+        match self.action {
+            Action::WriteFile => write_file::may_repeat(arguments),
+            _ => self.spec().repeat == Repeat::Safe,
+        }
+    }
+
+    /// Whether its results are untrusted where the grant does not say. What only acknowledges
+    /// tells of nothing.
+    pub fn is_untrusted_by_default(&self) -> bool {
+        !matches!(self.action, Action::WriteFile)
+    }
+
+    /// How long a call may take before it is given up.
+    pub fn limit(&self, arguments: &Value) -> Duration {
+        Duration::from_secs(match self.action {
+            Action::Shell => shell::timeout_secs(arguments) + COMMAND_OVERHEAD_SECS,
+            _ => TOOL_TIMEOUT_SECS,
+        })
+    }
+
+    /// What a call of a session with this label reads and writes.
+    pub fn touch(
+        &self,
+        arguments: &Value,
+        session: &SessionId,
+        label: Label,
+        places: &Places,
+    ) -> Touch {
+        let path = named_path(arguments).unwrap_or_else(RelativePath::top);
+        let spot = |below| vec![places.spot(session, &path, below)];
+        match self.action {
+            Action::ReadFile => Touch {
+                reads: spot(false),
+                writes: Vec::new(),
+            },
+            // Searching from the top is searching all folders; listing it is not.
+            Action::SearchFiles if path.is_top() => Touch {
+                reads: places.up_to(session, Label::TOP),
+                writes: Vec::new(),
+            },
+            Action::ListDir | Action::SearchFiles => Touch {
+                reads: spot(true),
+                writes: Vec::new(),
+            },
+            Action::WriteFile => Touch {
+                reads: Vec::new(),
+                writes: spot(false),
+            },
+            Action::Shell => {
+                let reads = places.up_to(session, label);
+                // The first is the session's own folder; the owner's are only read.
+                let writes = reads.iter().take(1).cloned().collect();
+                Touch { reads, writes }
+            }
+        }
+    }
+
     /// What it says of itself.
     pub fn spec(&self) -> &ToolSpec {
         &self.judged.spec
@@ -73,12 +154,27 @@ impl Tool {
             Action::ReadFile => read_file::run(run),
             Action::ListDir => list_dir::run(run),
             Action::SearchFiles => search_files::run(run),
+            Action::WriteFile => write_file::run(run),
+            Action::Shell => shell::run(run),
         };
-        match done {
+        let output = match done {
             Ok(output) => output,
             Err((error, label)) => Output::failed(&error, label),
+        };
+        let through_link = named_path(run.arguments).is_some_and(|path| {
+            let (root, path) = run.view.resolve(&path);
+            root.passes_link(&path)
+        });
+        Output {
+            through_link,
+            ..output
         }
     }
+}
+
+/// The `path` among a tool's arguments, if there is one.
+fn named_path(arguments: &Value) -> Option<RelativePath> {
+    RelativePath::parse(arguments.get("path")?.as_str()?).ok()
 }
 
 /// What a tool's `run` gives: an error carries the label of what it tells of.
@@ -112,6 +208,20 @@ impl Registry {
                 search_files::parameters(),
                 Action::SearchFiles,
             )?,
+            Tool::new(
+                "write_file",
+                write_file::DESCRIPTION,
+                write_file::parameters(),
+                Action::WriteFile,
+            )?
+            .risking(&[RiskTag::Write]),
+            Tool::new(
+                "shell",
+                shell::DESCRIPTION,
+                shell::parameters(),
+                Action::Shell,
+            )?
+            .risking(&[RiskTag::Exec, RiskTag::Write]),
         ];
         let named = tools.map(|tool| (tool.spec().name.clone(), Arc::new(tool)));
         Ok(Self {

@@ -4,8 +4,11 @@
 //! Every open is resolved by the kernel below the folder it starts from, so that neither a link
 //! nor a swap in between leads out.
 
+mod target;
+
 use super::output::ToolError;
 use super::place::RelativePath;
+use super::touch::{Place, Places, own_key};
 use crate::config::Workspace;
 use bxcore::id::SessionId;
 use bxcore::label::Label;
@@ -16,6 +19,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+pub use target::MAX_WRITTEN_BYTES;
+pub(super) use target::{Target, WriteMode};
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -36,6 +41,10 @@ pub struct Root {
     pub name: Option<String>,
     /// What everything that is read in it carries.
     pub label: Label,
+    /// Its lasting name, by which labels of files in it are kept.
+    pub key: String,
+    /// Whether tools may write in it.
+    pub writable: bool,
     folder: OwnedFd,
 }
 
@@ -66,6 +75,8 @@ impl Workspaces {
                 Ok(folder) => roots.push(Arc::new(Root {
                     name: workspace.visible_name().map(str::to_owned),
                     label: workspace.label(),
+                    key: owner_key(&workspace.path),
+                    writable: workspace.writable,
                     folder,
                 })),
                 Err(errno) => tracing::warn!(
@@ -88,6 +99,18 @@ impl Workspaces {
             .fold(Label::OWNER, |label, root| label.join(root.label))
     }
 
+    /// The owner's folders, as far as labels are concerned.
+    pub fn places(&self) -> Places {
+        let named = self.owner.iter().filter_map(|root| {
+            Some(Place {
+                name: root.name.clone()?,
+                key: root.key.clone(),
+                label: root.label,
+            })
+        });
+        Places(named.collect())
+    }
+
     /// What a session sees; its own folder is made if it is not there.
     pub fn of(&self, session: &SessionId) -> io::Result<View> {
         let name = session.as_str();
@@ -99,6 +122,8 @@ impl Workspaces {
         let own = Root {
             name: None,
             label: Label::OWNER,
+            key: own_key(session),
+            writable: true,
             folder,
         };
         Ok(View {
@@ -176,6 +201,15 @@ impl Root {
         })
     }
 
+    /// Whether a link lies on the way, or at its end.
+    pub(super) fn passes_link(&self, path: &RelativePath) -> bool {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let path = path.to_system();
+        let opened = rustix::fs::openat2(&self.folder, path, flags, Mode::empty(), resolve);
+        matches!(opened, Err(Errno::LOOP))
+    }
+
     /// A path as the model knows it: with the folder's name in front.
     pub(super) fn shown(&self, path: &RelativePath) -> String {
         match &self.name {
@@ -184,6 +218,12 @@ impl Root {
             None => path.to_system(),
         }
     }
+}
+
+/// The lasting name of a folder of the owner's: where it really is.
+fn owner_key(path: &Path) -> String {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    format!("owner:{}", path.display())
 }
 
 /// What a model is told of a FIFO, a socket or a device.

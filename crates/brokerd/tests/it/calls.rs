@@ -96,7 +96,7 @@ async fn a_denied_call_says_why_and_is_on_record() {
         result.audit.unwrap()
     };
     let seq = check(1, "read_file", r#"{"path":"a"}"#, Code::DeniedByGuardrail).await;
-    check(2, "shell", "{}", Code::UnknownTool).await;
+    check(2, "no_such_tool", "{}", Code::UnknownTool).await;
     check(
         3,
         "list_dir",

@@ -18,5 +18,7 @@ mod recovery;
 mod role;
 mod routes;
 mod sandbox;
+mod shell;
 mod support;
 mod tools;
+mod writing;

@@ -20,7 +20,10 @@ const READY_SECS: u64 = 60;
 #[test]
 fn as_a_role() {
     if std::env::var_os(ROLE_VARIABLE).is_some() {
-        eprintln!("EXIT {:?}", brokerd::run());
+        eprintln!(
+            "EXIT {:?}",
+            brokerd::run(env!("CARGO_BIN_EXE_brokerd-probe").into())
+        );
     }
 }
 
@@ -224,4 +227,44 @@ async fn a_session_survives_its_brokerd() {
     let authority = started.broker.authority(session("s")).await.unwrap();
     assert_eq!(authority.label, MAIL);
     started.stop().await;
+}
+
+/// A command that runs when brokerd is killed is killed with it, and is not run again.
+#[tokio::test]
+async fn a_command_dies_with_its_brokerd() {
+    let test = TestHome::new();
+    test.configure("[[grant]]\ntool = \"shell\"\nmax_taint = \"private\"\n");
+    let began = test.workspace("s").join("began");
+    let mut process = Process::ready(&test, None).await;
+    process.register().await;
+    let command = r#"{"command":"echo x >> began; setsid sleep 86371 & sleep 86371"}"#;
+    let call = request("s", 1, "shell", command);
+    let engine = process.engine.clone();
+    let asked = call.clone();
+    let asking =
+        tokio::spawn(async move { engine.post::<_, CallResult>("/v1/calls", &asked).await });
+    while !began.exists() {
+        assert!(!asking.is_finished(), "{:?}", asking.await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    process.child.kill().unwrap();
+    process.child.wait().unwrap();
+    asking.await.unwrap().unwrap_err();
+    crate::sandbox::wait_gone("sleep 86371");
+
+    let process = Process::ready(&test, None).await;
+    let again = CallRequest {
+        resumed: true,
+        ..call
+    };
+    let result: CallResult = process.engine.post("/v1/calls", &again).await.unwrap();
+    assert_eq!(
+        result.outcome,
+        CallOutcome::Interrupted,
+        "{}",
+        result.content
+    );
+    process.end();
+    assert_eq!(std::fs::read_to_string(began).unwrap(), "x\n", "once");
+    test.verify();
 }

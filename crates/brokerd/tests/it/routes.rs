@@ -96,7 +96,7 @@ async fn each_route_is_for_its_callers() {
     );
 
     let explain = ExplainRequest {
-        tool: crate::support::tool("shell"),
+        tool: crate::support::tool("no_such_tool"),
         session: Some(session("chat-1")),
         label: None,
         arguments: None,

@@ -3,3 +3,5 @@
 mod acts;
 mod ends;
 mod place;
+
+pub(crate) use ends::wait_gone;

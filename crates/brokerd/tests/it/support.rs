@@ -3,6 +3,7 @@
 use brokerd::audit::Boot;
 use brokerd::broker::{Broker, Opened, open};
 use brokerd::config::{self, Loaded};
+use brokerd::sandbox::{Launch, Sandbox};
 use brokerd::tools::Registry;
 use bxcore::id::{CallId, SessionId};
 use bxcore::label::Label;
@@ -119,9 +120,29 @@ impl TestHome {
     }
 
     pub(crate) fn start(&self) -> Started {
+        Self::start_opened(self.try_open().unwrap())
+    }
+
+    /// Starts it with a real sandbox for commands.
+    pub(crate) fn start_with_sandbox(&self) -> Started {
+        let opened = self.try_open().unwrap();
+        let workspaces = self.loaded().config.workspaces;
+        let named = workspaces.iter().map(|workspace| {
+            let name = workspace.visible_name().unwrap().to_owned();
+            (name, workspace.path.clone())
+        });
+        let launch = Launch {
+            program: env!("CARGO_BIN_EXE_brokerd-probe").into(),
+            search_path: std::env::var_os("PATH").unwrap(),
+            sessions: self.home.state_dir().join("workspaces"),
+            owner: named.collect(),
+        };
+        Self::start_opened(opened.with_sandbox(Sandbox::start(&launch).unwrap()))
+    }
+
+    fn start_opened(opened: Opened) -> Started {
         let halted = Arc::new(Mutex::new(None));
         let seen = Arc::clone(&halted);
-        let opened = self.try_open().unwrap();
         let (broker, keeper) = Broker::start(opened, move |problem| {
             *seen.lock().unwrap() = Some(problem);
         });

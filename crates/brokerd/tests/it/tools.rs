@@ -1,6 +1,7 @@
 //! The tools: what they give, and that no path leads out.
 
 use crate::support::{TestHome, session};
+use brokerd::sandbox::Sandbox;
 use brokerd::tools::{Output, Registry, Run, Workspaces};
 use bxcore::code::Code;
 use bxcore::label::Label;
@@ -73,7 +74,10 @@ impl Tree {
             .unwrap()
             .run(&Run {
                 arguments,
+                session: &session("s"),
+                label: Label::TOP,
                 view: &view,
+                sandbox: &Sandbox::off("not in this test"),
                 result_bytes: 16 * 1024,
                 deadline: Instant::now() + Duration::from_secs(20),
             })
@@ -301,7 +305,10 @@ fn a_search_ends_whatever_it_is_given() {
         .unwrap()
         .run(&Run {
             arguments: &serde_json::json!({"pattern": "needle"}),
+            session: &session("s"),
+            label: Label::TOP,
             view: &view,
+            sandbox: &Sandbox::off("not in this test"),
             result_bytes: 1024,
             deadline: Instant::now(),
         });
@@ -354,7 +361,10 @@ fn a_session_sees_its_own_folder_only() {
         .unwrap()
         .run(&Run {
             arguments: &serde_json::json!({"pattern": "of another"}),
+            session: &session("s"),
+            label: Label::TOP,
             view: &view,
+            sandbox: &Sandbox::off("not in this test"),
             result_bytes: 1024,
             deadline: Instant::now() + Duration::from_secs(20),
         });

@@ -18,6 +18,8 @@ pub(crate) fn bubblewrap() -> Finding {
     }
     let arguments = [
         "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
         "--die-with-parent",
         "--ro-bind",
         "/",

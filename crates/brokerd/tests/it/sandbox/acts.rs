@@ -78,7 +78,7 @@ fn files(place: &Place) -> Vec<Act> {
         read("the owner's token", &token),
         read("the ledger", &test.home.broker_db()),
         read("the audit log", &test.home.audit_dir().join("000001.jsonl")),
-        read("the folder of state", &state),
+        read("the folder of state", state),
         read("accounts of the system", "/etc/shadow".as_ref()),
         shell(
             "a link out of the workspace",

@@ -22,7 +22,7 @@ fn running(words: &str) -> usize {
         .count()
 }
 
-pub(super) fn wait_gone(words: &str) {
+pub(crate) fn wait_gone(words: &str) {
     let end = Instant::now() + Duration::from_secs(GONE_SECS);
     while running(words) > 0 {
         assert!(Instant::now() < end, "`{words}` still runs");
