@@ -93,6 +93,30 @@ const NEW_NAMESPACES: &[i32] = &[
 /// Requests to a terminal that put words into somebody else's mouth, or load code for it.
 const TERMINAL_REQUESTS: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSETD];
 
+/// Calls that give a file a mode, with the place of the mode among their arguments.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mkdir, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    (libc::SYS_openat, 3),
+    (libc::SYS_mkdirat, 2),
+    (libc::SYS_mknodat, 2),
+];
+
+/// The bits of a mode by which a program runs as its owner or group: what a command leaves in the
+/// workspace would be the owner's.
+const OTHERS_RIGHTS: &[u32] = &[libc::S_ISUID, libc::S_ISGID];
+
 /// Starting programs.
 const EXEC: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 
@@ -150,8 +174,9 @@ pub(super) fn launcher_filter() -> Result<BpfProgram, BackendError> {
     program(rules, libc::EPERM)
 }
 
-/// The filters for a command in a sandbox. The second is for `clone3`, whose flags lie in memory
-/// where no filter sees them: it is said not to exist, and C libraries then take `clone`.
+/// The filters for a command in a sandbox. The second is for `clone3` and `openat2`, whose flags
+/// lie in memory where no filter sees them: they are said not to exist, and programs then take the
+/// older calls.
 pub(super) fn command_filters() -> Result<[BpfProgram; 2], BackendError> {
     let mut rules = BTreeMap::new();
     deny(&mut rules, NEVER);
@@ -171,8 +196,15 @@ pub(super) fn command_filters() -> Result<[BpfProgram; 2], BackendError> {
     insert(&mut rules, libc::SYS_ioctl, requests)?;
     #[cfg(target_arch = "x86_64")]
     deny(&mut rules, &[X32_OWN_IOCTL]);
+    for (call, place) in MODES {
+        let bits = OTHERS_RIGHTS.iter().map(|bit| {
+            let bit = u64::from(*bit);
+            argument(*place, SeccompCmpOp::MaskedEq(bit), bit)
+        });
+        insert(&mut rules, *call, bits)?;
+    }
     let mut hidden = BTreeMap::new();
-    deny(&mut hidden, &[libc::SYS_clone3]);
+    deny(&mut hidden, &[libc::SYS_clone3, libc::SYS_openat2]);
     Ok([program(rules, libc::EPERM)?, program(hidden, libc::ENOSYS)?])
 }
 

@@ -178,8 +178,19 @@ fn processes() -> Vec<Act> {
         call("being root", libc::SYS_setuid, "0", "Invalid argument"),
         shell(
             "a program that makes root",
-            "cp /usr/bin/perl p && chmod 4755 p && ./p -e 'exit($> != 0)'",
-            "",
+            "cp /usr/bin/perl p && chmod 4755 p",
+            NOT_PERMITTED,
+        ),
+        shell(
+            "a folder that hands on its group",
+            "mkdir g && chmod g+s g",
+            NOT_PERMITTED,
+        ),
+        call(
+            "a file made with another's rights",
+            libc::SYS_openat,
+            "-100, \"p2\".$b, 0101, 04755",
+            NOT_PERMITTED,
         ),
         shell("su", "su root -c id </dev/null", ""),
         shell(
