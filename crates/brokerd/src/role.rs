@@ -59,7 +59,7 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
     let launch = Launch {
         program,
         search_path: std::env::var_os("PATH").unwrap_or_default(),
-        sessions: broker::workspaces_folder(home),
+        sessions: home.workspaces_dir(),
         owner: config.workspaces.iter().filter_map(named).collect(),
     };
     let started = Sandbox::start(&launch);
