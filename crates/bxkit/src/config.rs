@@ -7,4 +7,4 @@ mod snippet;
 mod suggest;
 
 pub use error::{ConfigError, InvalidValue};
-pub use load::{MAX_CONFIG_BYTES, load, load_checked, parse};
+pub use load::{MAX_CONFIG_BYTES, load, load_checked, parse, read};

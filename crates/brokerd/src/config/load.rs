@@ -3,10 +3,8 @@
 use super::check::check;
 use super::file::Config;
 use bxcore::tool::ToolSpec;
-use bxkit::config::{ConfigError, MAX_CONFIG_BYTES};
+use bxkit::config::ConfigError;
 use bxkit::home::Home;
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// The configuration, and the text that it was read from.
@@ -25,15 +23,8 @@ pub struct Loaded {
 /// # Errors
 /// The file can't be read, or is wrong.
 pub fn load(home: &Home, path: &Path, tools: &[&ToolSpec]) -> Result<Loaded, ConfigError> {
-    let text = match read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Loaded::default()),
-        Err(source) => {
-            return Err(ConfigError::Unreadable {
-                path: path.to_owned(),
-                source,
-            });
-        }
+    let Some(text) = bxkit::config::read(path)? else {
+        return Ok(Loaded::default());
     };
     let own: Vec<PathBuf> = [home.config_dir(), home.state_dir(), home.run_dir()]
         .into_iter()
@@ -42,16 +33,6 @@ pub fn load(home: &Home, path: &Path, tools: &[&ToolSpec]) -> Result<Loaded, Con
     let own: Vec<&Path> = own.iter().map(PathBuf::as_path).collect();
     let config = parse(path, &text, tools, &own)?;
     Ok(Loaded { config, text })
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    let file = File::open(path)?;
-    let length = file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text)?;
-    if length as u64 > MAX_CONFIG_BYTES {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
-    Ok(text)
 }
 
 /// Reads and checks the table from text; `path` is only for the error.
@@ -174,6 +155,31 @@ mod tests {
             "not usable",
         );
         check("[[workspace]]\npath = \"/a/x y\"", "set `name`");
+    }
+
+    #[test]
+    fn grants_that_others_could_have_written_are_not_read() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let home = Home::at(root.path());
+        let path = root.path().join("brokerd.toml");
+        assert_eq!(load(&home, &path, &[]).unwrap(), Loaded::default());
+        symlink("/nonexistent/brokerd.toml", &path).unwrap();
+        load(&home, &path, &[]).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "[[grant]]\ntool = \"shell\"").unwrap();
+        for (mode, expect) in [(0o600, true), (0o644, true), (0o620, false), (0o602, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(load(&home, &path, &[]).is_ok(), expect, "{mode:o}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::Mode::from_raw_mode(0o600),
+        )
+        .unwrap();
+        load(&home, &path, &[]).unwrap_err();
     }
 
     #[test]

@@ -63,7 +63,11 @@ pub fn parse<T: DeserializeOwned>(
     Ok(table)
 }
 
-fn read(path: &Path) -> Result<Option<String>, ConfigError> {
+/// Reads the text of a configuration file; none where there is no file.
+///
+/// # Errors
+/// The file can't be read, is too large, or others than its owner could have written it.
+pub fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable {
         path: path.to_owned(),
         source,
