@@ -6,6 +6,7 @@ use super::syscalls::filter;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use seccompiler::BpfProgram;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -61,6 +62,19 @@ impl From<ConfineError> for Problem {
 /// The kernel has no seccomp, or refuses the rules. A kernel without Landlock is no error but
 /// stands in the report.
 pub fn confine(plan: &Confinement) -> Result<Report, ConfineError> {
+    seal()?;
+    let missing = missing(plan);
+    let landlock = restrict(plan).map_err(ConfineError::Files)?;
+    let filter = filter(plan).map_err(|error| ConfineError::Calls(error.into()))?;
+    filter_calls(&filter)?;
+    let report = Report { landlock, missing };
+    // A second time confines further; the first report stays the one that is told.
+    let _ = IN_FORCE.set(report.clone());
+    Ok(report)
+}
+
+/// No dump of memory, no rights gained by a program.
+pub(super) fn seal() -> Result<(), ConfineError> {
     let process = |errno: rustix::io::Errno| ConfineError::Process(errno.into());
     let none = Rlimit {
         current: Some(0),
@@ -68,15 +82,12 @@ pub fn confine(plan: &Confinement) -> Result<Report, ConfineError> {
     };
     setrlimit(Resource::Core, none).map_err(process)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(process)?;
-    rustix::thread::set_no_new_privs(true).map_err(process)?;
-    let missing = missing(plan);
-    let landlock = restrict(plan).map_err(ConfineError::Files)?;
-    let filter = filter(plan).map_err(|error| ConfineError::Calls(error.into()))?;
-    seccompiler::apply_filter(&filter).map_err(ConfineError::Calls)?;
-    let report = Report { landlock, missing };
-    // A second time confines further; the first report stays the one that is told.
-    let _ = IN_FORCE.set(report.clone());
-    Ok(report)
+    rustix::thread::set_no_new_privs(true).map_err(process)
+}
+
+/// Puts a filter of system calls in force.
+pub(super) fn filter_calls(filter: &BpfProgram) -> Result<(), ConfineError> {
+    seccompiler::apply_filter(filter).map_err(ConfineError::Calls)
 }
 
 static IN_FORCE: OnceLock<Report> = OnceLock::new();

@@ -2,11 +2,9 @@
 //!
 //! Decides nothing about what a command sees or how long it may run.
 
-use super::apply::ConfineError;
+use super::apply::{ConfineError, filter_calls, seal};
 use super::landlock::{Enforcement, restrict_command};
 use super::syscalls::{command_filters, launcher_filter};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-use seccompiler::BpfProgram;
 use std::path::PathBuf;
 
 /// Gives up what building sandboxes does not need.
@@ -19,7 +17,7 @@ use std::path::PathBuf;
 pub fn confine_launcher() -> Result<(), ConfineError> {
     seal()?;
     let filter = launcher_filter().map_err(|error| ConfineError::Calls(error.into()))?;
-    apply(&filter)
+    filter_calls(&filter)
 }
 
 /// Gives up, within a sandbox, whatever a command has no use for: it may read and run what it
@@ -32,22 +30,6 @@ pub fn confine_command(writable: &[PathBuf]) -> Result<Enforcement, ConfineError
     seal()?;
     let enforcement = restrict_command(writable).map_err(ConfineError::Files)?;
     let filters = command_filters().map_err(|error| ConfineError::Calls(error.into()))?;
-    filters.iter().try_for_each(apply)?;
+    filters.iter().try_for_each(filter_calls)?;
     Ok(enforcement)
-}
-
-/// No dump of memory, no rights gained by a program.
-fn seal() -> Result<(), ConfineError> {
-    let process = |errno: rustix::io::Errno| ConfineError::Process(errno.into());
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
-    setrlimit(Resource::Core, none).map_err(process)?;
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(process)?;
-    rustix::thread::set_no_new_privs(true).map_err(process)
-}
-
-fn apply(filter: &BpfProgram) -> Result<(), ConfineError> {
-    seccompiler::apply_filter(filter).map_err(ConfineError::Calls)
 }

@@ -142,18 +142,12 @@ const X32_OWN_IOCTL: i64 = X32 | 0x202;
 
 /// The filter for a plan: what is listed fails with EPERM, all else is allowed.
 pub(super) fn filter(plan: &Confinement) -> Result<BpfProgram, BackendError> {
-    let mut rules = BTreeMap::new();
-    deny(&mut rules, NEVER);
+    let mut rules = never();
     deny(&mut rules, NAMESPACES);
     if plan.programs == Programs::Denied {
         deny(&mut rules, EXEC);
-    }
-    #[cfg(target_arch = "x86_64")]
-    {
-        rules.extend(X32_OWN_NEVER.iter().map(|number| (*number, Vec::new())));
-        if plan.programs == Programs::Denied {
-            rules.extend(X32_OWN_EXEC.iter().map(|number| (*number, Vec::new())));
-        }
+        #[cfg(target_arch = "x86_64")]
+        rules.extend(X32_OWN_EXEC.iter().map(|number| (*number, Vec::new())));
     }
     let families = match plan.ip_sockets {
         IpSockets::Allowed => FAMILIES,
@@ -166,10 +160,7 @@ pub(super) fn filter(plan: &Confinement) -> Result<BpfProgram, BackendError> {
 /// The filter for what builds sandboxes: namespaces, mounts and programs stay allowed, and the
 /// netlink socket that brings up a loopback device.
 pub(super) fn launcher_filter() -> Result<BpfProgram, BackendError> {
-    let mut rules = BTreeMap::new();
-    deny(&mut rules, NEVER);
-    #[cfg(target_arch = "x86_64")]
-    rules.extend(X32_OWN_NEVER.iter().map(|number| (*number, Vec::new())));
+    let mut rules = never();
     allow_families(&mut rules, &[libc::AF_UNIX, libc::AF_NETLINK])?;
     program(rules, libc::EPERM)
 }
@@ -178,12 +169,9 @@ pub(super) fn launcher_filter() -> Result<BpfProgram, BackendError> {
 /// lie in memory where no filter sees them: they are said not to exist, and programs then take the
 /// older calls.
 pub(super) fn command_filters() -> Result<[BpfProgram; 2], BackendError> {
-    let mut rules = BTreeMap::new();
-    deny(&mut rules, NEVER);
+    let mut rules = never();
     deny(&mut rules, NAMESPACES);
     deny(&mut rules, NOT_IN_A_SANDBOX);
-    #[cfg(target_arch = "x86_64")]
-    rules.extend(X32_OWN_NEVER.iter().map(|number| (*number, Vec::new())));
     allow_families(&mut rules, &[libc::AF_UNIX])?;
     let new_namespaces = NEW_NAMESPACES.iter().map(|flag| {
         let flag = u64::from(flag.unsigned_abs());
@@ -209,6 +197,15 @@ pub(super) fn command_filters() -> Result<[BpfProgram; 2], BackendError> {
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// What every filter begins with: nothing of ours has a use for these, by whichever number.
+fn never() -> Rules {
+    let mut rules = Rules::new();
+    deny(&mut rules, NEVER);
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(X32_OWN_NEVER.iter().map(|number| (*number, Vec::new())));
+    rules
+}
 
 /// What is listed fails with this error, all else is allowed.
 fn program(rules: Rules, errno: i32) -> Result<BpfProgram, BackendError> {
