@@ -28,7 +28,7 @@ struct Record {
 pub(crate) fn of(home: &Home) -> Option<u32> {
     let mut lock = bxkit::fsx::careful()
         .read(true)
-        .open(home.state_dir().join("supervisor.lock"))
+        .open(home.supervisor_lock_file())
         .ok()?;
     let Record { pid } = is_held(&lock).then(|| record(&mut lock)).flatten()?;
     is_ours(Path::new("/proc"), pid).then_some(pid)
@@ -69,7 +69,7 @@ mod tests {
         let home = Home::at(root.path());
         home.create().unwrap();
         assert_eq!(of(&home), None, "no lock at all");
-        let path = home.state_dir().join("supervisor.lock");
+        let path = home.supervisor_lock_file();
         std::fs::write(&path, format!("{{\"pid\":{}}}\n", std::process::id())).unwrap();
         assert_eq!(of(&home), None, "left behind");
         let lock = File::open(&path).unwrap();

@@ -233,8 +233,14 @@ pub(crate) fn no_model() -> Problem {
         .hint("boxmaker backend add NAME URL\nfor example: boxmaker backend add local http://127.0.0.1:8080")
 }
 
-/// What is said before an answer where the first backend can't be used and another stands in.
-pub(crate) fn stand_in(backends: &[BackendInfo]) -> Option<String> {
+/// Says before an answer that the first backend can't be used and another stands in, where that is so.
+pub(crate) fn tell_stand_in(context: &Context<'_>, backends: &[BackendInfo]) {
+    if let Some(line) = stand_in(backends).filter(|_| !context.output.json) {
+        context.output.note(&line);
+    }
+}
+
+fn stand_in(backends: &[BackendInfo]) -> Option<String> {
     let (first, used) = (backends.first()?, by_default(backends)?);
     if first.name == used.name {
         return None;

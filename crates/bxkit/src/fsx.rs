@@ -3,10 +3,10 @@
 //! Everything here blocks; async code calls it from `spawn_blocking` or before its runtime starts.
 
 use bxcore::code::Code;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The most a private file (a token, a secret) may hold.
@@ -88,32 +88,29 @@ pub fn open_nofollow_private(path: &Path) -> Result<File, PrivateFileError> {
         path: path.to_owned(),
         source,
     };
-    // NONBLOCK: opening a FIFO must not hang before its kind has been looked at.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let file =
-        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-    let stat = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    let file = careful().read(true).open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    if !found.is_file() {
         return Err(refused("it is not a regular file"));
     }
-    if stat.st_uid != rustix::process::geteuid().as_raw() {
+    if found.uid() != rustix::process::geteuid().as_raw() {
         return Err(refused("it belongs to another user"));
     }
-    if stat.st_mode & 0o077 != 0 {
+    if found.mode() & 0o077 != 0 {
         return Err(refused(
             "group or others have rights on it (it must have mode 0600)",
         ));
     }
-    if stat.st_nlink != 1 {
+    if found.nlink() != 1 {
         return Err(refused("it has more than one link"));
     }
-    if stat.st_size < 1 {
+    if found.len() < 1 {
         return Err(refused("it is empty"));
     }
-    if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > MAX_PRIVATE_BYTES {
+    if found.len() > MAX_PRIVATE_BYTES {
         return Err(refused("it is larger than 64 KiB"));
     }
-    Ok(File::from(file))
+    Ok(file)
 }
 
 /// Reads a file that only its owner may touch; see [`open_nofollow_private`].

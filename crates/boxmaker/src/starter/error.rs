@@ -8,10 +8,10 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// How the way around the starter engine is written everywhere.
 /// The longest line of pip's that is shown, in characters.
 const MAX_WORDS_CHARS: usize = 160;
 
+/// How the way around the starter engine is written everywhere.
 const POINT_AT_A_SERVER: &str = "or point at a model server: boxmaker backend add NAME URL";
 
 /// Why pip did not install the packages, as far as its words tell.

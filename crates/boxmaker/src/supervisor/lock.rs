@@ -39,7 +39,7 @@ impl HomeLock {
     /// # Errors
     /// Somebody else holds it, with who that is; or the file can't be used.
     pub(crate) fn take(home: &Home, holder: &Holder) -> Result<Self, Problem> {
-        let path = home.state_dir().join("supervisor.lock");
+        let path = home.supervisor_lock_file();
         let mut file = open(&path).map_err(|error| unusable(&path, &error))?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::Style;
-use crate::ready::{better_model, ensure_model, ensure_up, stand_in};
+use crate::ready::{better_model, ensure_model, ensure_up, tell_stand_in};
 use crate::turn::{View, follow, summary};
 use bxcore::id::{BackendName, SessionId};
 use bxcore::label::Class;
@@ -39,9 +39,8 @@ pub(crate) async fn run(context: &Context<'_>, args: ChatArgs) -> Outcome {
     let connection = ensure_up(context).await?;
     let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
     // A session keeps to its own backend, and one that is named is the one.
-    let is_open = args.session.is_none() && args.backend.is_none();
-    if let Some(line) = stand_in(&backends).filter(|_| is_open && !context.output.json) {
-        context.output.note(&line);
+    if args.session.is_none() && args.backend.is_none() {
+        tell_stand_in(context, &backends);
     }
     let mut talk = Talk {
         context,

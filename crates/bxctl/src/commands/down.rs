@@ -37,16 +37,12 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
     };
     let mut progress = context.progress();
     progress.status("stopping …");
-    let deadline = Instant::now() + Duration::from_secs(STOP_WITHIN_SECS);
     // The token's file goes when every role is gone, and the supervisor itself a moment later.
-    while context.home.owner_token_file().exists() || runs(pid) {
-        if Instant::now() > deadline {
-            return Err(Problem::new(Code::Internal, "Boxmaker does not stop")
-                .detail(format!("it was asked to {STOP_WITHIN_SECS} s ago"))
-                .hint("`boxmaker status` shows its process; look into the logs below the state folder")
-                .into());
-        }
-        tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
+    if !is_over(|| context.home.owner_token_file().exists() || runs(pid)).await {
+        return Err(Problem::new(Code::Internal, "Boxmaker does not stop")
+            .detail(format!("it was asked to {STOP_WITHIN_SECS} s ago"))
+            .hint("`boxmaker status` shows its process; look into the logs below the state folder")
+            .into());
     }
     progress.clear();
     say(context, true, "Boxmaker is stopped.")
@@ -54,10 +50,19 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
 
 /// Waits until a process is gone, within bounds.
 pub(super) async fn gone(pid: u32) {
+    is_over(|| runs(pid)).await;
+}
+
+/// Waits for the end of something; no if it still lasts when stopping should be done.
+async fn is_over(lasts: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(STOP_WITHIN_SECS);
-    while runs(pid) && Instant::now() < deadline {
+    while lasts() {
+        if Instant::now() > deadline {
+            return false;
+        }
         tokio::time::sleep(Duration::from_millis(POLL_MS)).await;
     }
+    true
 }
 
 /// Asks a supervisor to stop by a signal, as a terminal or a service manager does.

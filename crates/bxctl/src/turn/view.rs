@@ -1,7 +1,8 @@
 //! The events of a turn as text. Pure.
 //!
 //! On a terminal the answer appears block by block while it is written; elsewhere it is printed
-//! once, at the end, as it was written but for what a terminal would act on. What tools do goes beside the answer in both cases.
+//! once, at the end, as it was written but for what a terminal would act on. What tools do goes
+//! beside the answer in both cases.
 
 use crate::output::{Blocks, Paint, Sanitizer, Style, one_line, render_markdown};
 use bxcore::transcript::CallOutcome;

@@ -101,6 +101,11 @@ impl Home {
         &self.place.state
     }
 
+    /// The file that is locked by whoever supervises the home, with a record of who that is.
+    pub fn supervisor_lock_file(&self) -> PathBuf {
+        self.place.state.join("supervisor.lock")
+    }
+
     /// The folder of sockets; its path is short enough for them.
     pub fn run_dir(&self) -> &Path {
         &self.run

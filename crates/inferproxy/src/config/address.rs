@@ -44,7 +44,8 @@ pub enum AddressError {
 impl BackendUrl {
     /// Reads a base address; a `/v1` at its end is dropped.
     ///
-    /// An address given as a number must be on loopback or private (RFC 1918, RFC 4193). A name is judged after it was resolved, by [`bxcore::net::is_own_network`].
+    /// An address given as a number must be on loopback or private (RFC 1918, RFC 4193). A name is
+    /// judged after it was resolved, by [`bxcore::net::is_own_network`].
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.len() > MAX_URL_BYTES

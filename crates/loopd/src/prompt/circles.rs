@@ -19,7 +19,6 @@ pub(super) struct Circles {
     last: Round,
     in_a_row: u32,
     in_the_turn: BTreeMap<Round, u32>,
-    is_round: bool,
 }
 
 impl Circles {
@@ -28,23 +27,20 @@ impl Circles {
         let round: Round = calls
             .map(|call| (call.name.clone(), call.arguments.clone()))
             .collect();
-        if round.is_empty() || round != self.last {
+        if round != self.last {
             self.in_a_row = 0;
         }
         self.last.clone_from(&round);
-        if round.is_empty() {
-            self.is_round = false;
-            return;
+        if !round.is_empty() {
+            self.in_a_row += 1;
+            *self.in_the_turn.entry(round).or_default() += 1;
         }
-        self.in_a_row += 1;
-        let in_the_turn = self.in_the_turn.entry(round).or_default();
-        *in_the_turn += 1;
-        self.is_round = self.in_a_row >= MAX_IN_A_ROW || *in_the_turn >= MAX_IN_A_TURN;
     }
 
     /// Whether the last calls closed a circle.
     pub(super) fn is_round(&self) -> bool {
-        self.is_round
+        let in_the_turn = self.in_the_turn.get(&self.last).copied();
+        self.in_a_row >= MAX_IN_A_ROW || in_the_turn.is_some_and(|times| times >= MAX_IN_A_TURN)
     }
 }
 

@@ -6,7 +6,7 @@
 use super::conversation::Kind;
 use super::message::{answer_text, sendable, wire_id};
 use super::reply::Reply;
-use crate::tools::{CALL_TOOL, CORE_TOOLS};
+use crate::tools::{CALL_TOOL, core_tool};
 use bxcore::chat::{RawMessage, ToolCall};
 use bxcore::id::CallId;
 use bxcore::transcript::ToolMode;
@@ -62,8 +62,7 @@ fn as_lines(calls: &Value) -> String {
 
 /// A call in the form of schema mode, where every tool but the core ones goes through `call_tool`.
 fn written(name: &str, arguments: &Value) -> String {
-    let core = CORE_TOOLS.iter().any(|tool| tool.name == name);
-    let call = if core {
+    let call = if core_tool(name).is_some() {
         json!({ name: arguments })
     } else {
         json!({ CALL_TOOL: {"name": name, "arguments": arguments} })

@@ -5,12 +5,8 @@
 //! back: the next request no longer repeats what was generated, and the cache is lost from there.
 //! This grammar admits compact JSON alone, so what comes back is what was generated, in fewer tokens.
 
+use super::schema::{MAX_ARGUMENT_CHARS, MAX_ARGUMENT_ITEMS};
 use serde_json::{Map, Value};
-
-/// The longest string where a schema sets no limit, in characters.
-const MAX_STRING_CHARS: u64 = 4_000;
-/// The most items or members where a schema sets no limit.
-const MAX_ITEMS: u64 = 64;
 
 /// The most members that may be missing and still have an order: each way to begin is written out.
 const MAX_FREE_MEMBERS: usize = 16;
@@ -21,17 +17,21 @@ const TERMINALS: &str = r#"
 char ::= [^"\\\x7F\x00-\x1F] | [\\] (["\\bfnrt/] | "u" ([0-9a-cA-CefEF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2}))
 whole ::= "0" | [1-9] [0-9]{0,15}
 number ::= "-"? whole ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,3})?
-string ::= "\"" char{0,4000} "\""
-object ::= "{" (member ("," member){0,63})? "}"
 member ::= string ":" value
-array ::= "[" (value ("," value){0,63})? "]"
 value ::= object | array | string | number | "true" | "false" | "null"
 "#;
 
 /// The grammar of all that fits a schema, as far as a grammar can tell. Keywords that it can't hold
 /// (patterns, ranges) are left to whoever checks the value.
 pub fn grammar(schema: &Value) -> String {
-    format!("root ::= {}{TERMINALS}", expression(schema))
+    let root = expression(schema);
+    let unbounded = Map::new();
+    let (string, array) = (of_type("string", &unbounded), array(&unbounded));
+    let more = MAX_ARGUMENT_ITEMS - 1;
+    let object = format!(r#""{{" (member ("," member){{0,{more}}})? "}}""#);
+    format!(
+        "root ::= {root}\nstring ::= {string}\narray ::= {array}\nobject ::= {object}{TERMINALS}"
+    )
 }
 
 fn expression(schema: &Value) -> String {
@@ -64,7 +64,7 @@ fn expression(schema: &Value) -> String {
 fn of_type(kind: &str, schema: &Map<String, Value>) -> String {
     match kind {
         "string" => {
-            let (least, most) = bounds(schema, "minLength", "maxLength", MAX_STRING_CHARS);
+            let (least, most) = bounds(schema, "minLength", "maxLength", MAX_ARGUMENT_CHARS);
             format!(r#""\"" char{{{least},{most}}} "\"""#)
         }
         "integer" => {
@@ -86,7 +86,7 @@ fn of_type(kind: &str, schema: &Map<String, Value>) -> String {
 }
 
 fn array(schema: &Map<String, Value>) -> String {
-    let (least, most) = bounds(schema, "minItems", "maxItems", MAX_ITEMS);
+    let (least, most) = bounds(schema, "minItems", "maxItems", MAX_ARGUMENT_ITEMS);
     let item = schema.get("items").map_or("value".to_owned(), expression);
     if most == 0 {
         return r#""[]""#.to_owned();
@@ -214,6 +214,19 @@ mod tests {
             &json!({"anyOf": [{"type": "null"}, {}]}),
             r#"("null" | value)"#,
         );
+    }
+
+    #[test]
+    fn what_a_schema_leaves_open_is_bounded_as_well() {
+        let grammar = grammar(&json!({}));
+        for rule in [
+            "root ::= value\n",
+            "string ::= \"\\\"\" char{0,4000} \"\\\"\"\n",
+            "array ::= \"[\" (value (\",\" value){0,63})? \"]\"\n",
+            "object ::= \"{\" (member (\",\" member){0,63})? \"}\"\n",
+        ] {
+            assert!(grammar.contains(rule), "{rule}\n{grammar}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which tools the next reply in schema mode can choose from.
 
 use super::convert::found_names;
-use crate::tools::{CALL_TOOL, CORE_TOOLS, Catalog, CoreTool, FIND_TOOL};
+use crate::tools::{CALL_TOOL, CORE_TOOLS, Catalog, CoreTool, FIND_TOOL, core_tool};
 use bxcore::tool::ToolSpec;
 use bxcore::transcript::{CallOutcome, Tool};
 
@@ -76,7 +76,7 @@ impl Offer {
 }
 
 fn takes_nothing(name: &str) -> bool {
-    let tool = CORE_TOOLS.iter().find(|tool| tool.name == name);
-    tool.and_then(|tool| tool.parameters["properties"].as_object())
+    core_tool(name)
+        .and_then(|tool| tool.parameters["properties"].as_object())
         .is_some_and(serde_json::Map::is_empty)
 }

@@ -5,7 +5,7 @@
 
 use super::ladder::extract;
 use super::stream::AnswerStream;
-use crate::tools::CORE_TOOLS;
+use crate::tools::core_tool;
 use bxcore::chat::{Finish, MAX_TOOL_CALLS_PER_ANSWER, ModelAnswer, ToolCall};
 use bxcore::json::parse_strict;
 use bxcore::transcript::{Rung, ToolMode};
@@ -113,7 +113,7 @@ impl Reply {
 fn written_call(object: &mut Map<String, Value>) -> Option<ToolCall> {
     if object.len() == 1
         && let Some((name, arguments)) = object.iter().next()
-        && is_core(name)
+        && core_tool(name).is_some()
     {
         return Some(call(name, as_text(arguments.clone())));
     }
@@ -143,16 +143,12 @@ fn call(name: &str, arguments: String) -> ToolCall {
     }
 }
 
-fn is_core(name: &str) -> bool {
-    CORE_TOOLS.iter().any(|tool| tool.name == name)
-}
-
 /// The call that a text without its end was to become, with what there is of its arguments.
 fn cut_call(text: &str) -> Option<ToolCall> {
     let rest = after(text, "{")?;
     let (key, value) = after(rest, "\"")?.split_once('"')?;
     let value = after(value, ":").unwrap_or("{");
-    if is_core(key) {
+    if core_tool(key).is_some() {
         return Some(call(key, value.to_owned()));
     }
     if key != "tool" {

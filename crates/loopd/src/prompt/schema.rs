@@ -11,9 +11,9 @@ use bxcore::tool::ToolSpec;
 use serde_json::{Map, Value, json};
 
 /// The longest string that a reply may put in an argument whose schema sets no limit.
-const MAX_ARGUMENT_CHARS: u64 = 4_000;
+pub(super) const MAX_ARGUMENT_CHARS: u64 = 4_000;
 /// The most items of a list whose schema sets no limit.
-const MAX_ARGUMENT_ITEMS: u64 = 64;
+pub(super) const MAX_ARGUMENT_ITEMS: u64 = 64;
 /// The most characters that an answer may have.
 const MAX_ANSWER_CHARS: u64 = 20_000;
 /// About how many characters a token has; an answer is given room for no more than it can fill.

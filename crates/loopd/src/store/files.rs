@@ -64,28 +64,26 @@ pub(super) fn foreign(path: &Path) -> io::Result<Option<&'static str>> {
     if let Some(why) = path.parent().map_or(Ok(None), foreign_folder)? {
         return Ok(Some(why));
     }
-    Ok(looked_at(path)?.and_then(|found| {
-        if found.is_symlink() {
-            Some("its file is a symbolic link")
-        } else if found.is_file() {
-            None
-        } else {
-            Some("its file is no regular file")
-        }
-    }))
+    let link = "its file is a symbolic link";
+    let other = "its file is no regular file";
+    unlike(path, Metadata::is_file, link, other)
 }
 
 /// Why what stands at the place of a session's folder is none, if it isn't one.
 pub(super) fn foreign_folder(path: &Path) -> io::Result<Option<&'static str>> {
-    Ok(looked_at(path)?.and_then(|found| {
-        if found.is_symlink() {
-            Some("its folder is a symbolic link")
-        } else if found.is_dir() {
-            None
-        } else {
-            Some("its folder is no folder")
-        }
-    }))
+    let link = "its folder is a symbolic link";
+    unlike(path, Metadata::is_dir, link, "its folder is no folder")
+}
+
+/// What to say of something that is there and is not of the right kind.
+fn unlike(
+    path: &Path,
+    is_right: fn(&Metadata) -> bool,
+    link: &'static str,
+    other: &'static str,
+) -> io::Result<Option<&'static str>> {
+    let strange = looked_at(path)?.filter(|found| !is_right(found));
+    Ok(strange.map(|found| if found.is_symlink() { link } else { other }))
 }
 
 /// What became of a transcript's file that was open.

@@ -3,7 +3,7 @@
 //! Nothing is decided here; whatever is not one of loopd's own tools is for brokerd to judge, a
 //! name that it doesn't know included, so that each judgement is on its record.
 
-use super::core::{CALL_TOOL, CORE_TOOLS};
+use super::core::{CALL_TOOL, core_tool};
 use super::own::OwnTool;
 use bxcore::chat::ToolCall;
 use bxcore::code::Code;
@@ -114,8 +114,7 @@ fn to_tool(name: &str, arguments: String) -> Routed {
         let text = "No tool has this name. find_tool finds tools.".to_owned();
         return Routed::refused(name, Code::UnknownTool, text);
     };
-    let core = CORE_TOOLS.iter().find(|core| core.name == name);
-    let target = core
+    let target = core_tool(name)
         .and_then(|core| core.own)
         .map_or(Target::Broker, Target::Own);
     Routed::To {

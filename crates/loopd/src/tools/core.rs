@@ -94,6 +94,11 @@ pub static CORE_TOOLS: LazyLock<[CoreTool; 6]> = LazyLock::new(|| {
     ]
 });
 
+/// The core tool of a name.
+pub fn core_tool(name: &str) -> Option<&'static CoreTool> {
+    CORE_TOOLS.iter().find(|tool| tool.name == name)
+}
+
 static CORE_ARRAY: LazyLock<Arc<RawValue>> = LazyLock::new(|| {
     let functions: Vec<Value> = CORE_TOOLS
         .iter()
