@@ -1,7 +1,7 @@
 //! Models and servers that do what they should not: the turn ends with a code or goes on, and the
 //! session can be used afterwards.
 
-use crate::support::{asked, workspace_file};
+use crate::support::{ask_until_halt, asked, halting, workspace_file};
 use bxtest::home::TestHome;
 use bxtest::llama::{Call, Finish, Garbage, Gate, LlamaServer, Reply};
 use serde_json::json;
@@ -148,17 +148,12 @@ fn what_a_model_calls_wrongly_and_what_is_too_much_is_told_to_it() {
 #[test]
 fn a_server_that_is_killed_in_the_middle_fails_the_turn_and_serves_again() {
     let gate = Gate::new();
-    let reply = Reply::text("one two three").chunk_bytes(4);
     let mut server = LlamaServer::builder()
-        .replies([reply.pause_after_chunks(2, &gate), Reply::text("back")])
+        .replies([halting(&gate), Reply::text("back")])
         .start_blocking();
     let home = TestHome::with_server(&server);
     let up = home.up();
-    let ask = home
-        .cmd("boxmaker")
-        .args(["ask", "--json", "--session", SESSION, "count"])
-        .spawn();
-    gate.arrived_blocking(1);
+    let ask = ask_until_halt(&home, SESSION, &gate);
     server.kill();
     assert_eq!(ask.wait().code(), Some(1));
     let report: serde_json::Value = serde_json::from_str(&ask.stdout()).unwrap();

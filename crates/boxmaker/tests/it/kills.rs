@@ -3,7 +3,7 @@
 //! Whatever is killed whenever: the turn ends, no stored answer is asked for again, a call that was
 //! lost is charged as lost, and the budget is the sum of the ledger.
 
-use crate::support::{begin, door, money, verify_audit};
+use crate::support::{ask_until_halt, begin, door, halting, money, verify_audit};
 use bxcore::transcript::{Entry, TurnOutcome, parse_line};
 use bxcore::usage::UsageSource;
 use bxcore::wire::loopd::{TurnEvent, WaitReason};
@@ -166,21 +166,13 @@ fn check_money(home: &TestHome, server: &LlamaServer, point: &FaultPoint) {
 #[test]
 fn a_backend_can_be_added_in_the_middle_of_an_answer() {
     let gate = Gate::new();
-    let words = Reply::text("one two three").chunk_bytes(4);
     let server = LlamaServer::builder()
-        .replies([
-            words.pause_after_chunks(2, &gate),
-            Reply::text("All of it."),
-        ])
+        .replies([halting(&gate), Reply::text("All of it.")])
         .start_blocking();
     let other = LlamaServer::builder().start_blocking();
     let home = TestHome::with_server(&server);
     let up = home.up();
-    let ask = home
-        .cmd("boxmaker")
-        .args(["ask", "--json", "--session", SESSION, "count"])
-        .spawn();
-    gate.arrived_blocking(1);
+    let ask = ask_until_halt(&home, SESSION, &gate);
     home.cmd("boxmaker")
         .args(["backend", "add", "other", &other.url()])
         .run()
@@ -197,20 +189,12 @@ fn a_backend_can_be_added_in_the_middle_of_an_answer() {
 #[test]
 fn who_asked_gets_the_answer_of_a_turn_that_loopd_died_in() {
     let gate = Gate::new();
-    let words = Reply::text("one two three").chunk_bytes(4);
     let server = LlamaServer::builder()
-        .replies([
-            words.pause_after_chunks(2, &gate),
-            Reply::text("All of it."),
-        ])
+        .replies([halting(&gate), Reply::text("All of it.")])
         .start_blocking();
     let home = TestHome::with_server(&server);
     let up = home.up();
-    let ask = home
-        .cmd("boxmaker")
-        .args(["ask", "--json", "--session", SESSION, "count"])
-        .spawn();
-    gate.arrived_blocking(1);
+    let ask = ask_until_halt(&home, SESSION, &gate);
     home.kill_role("loopd");
     assert_eq!(ask.wait().code(), Some(0), "{}", ask.stderr());
     let report: serde_json::Value = serde_json::from_str(&ask.stdout()).unwrap();
@@ -230,12 +214,13 @@ fn who_asked_gets_the_answer_of_a_turn_that_loopd_died_in() {
 #[test]
 fn an_answer_that_inferproxy_dies_in_starts_again_once() {
     let gate = Gate::new();
-    let broken = || {
-        let words = Reply::text("one two three").chunk_bytes(4);
-        words.pause_after_chunks(2, &gate)
-    };
     let server = LlamaServer::builder()
-        .replies([broken(), Reply::text("All of it."), broken(), broken()])
+        .replies([
+            halting(&gate),
+            Reply::text("All of it."),
+            halting(&gate),
+            halting(&gate),
+        ])
         .start_blocking();
     let home = TestHome::with_server(&server);
     let up = home.up();

@@ -7,7 +7,8 @@ use bxkit::home::Home;
 use bxkit::keys::Token;
 use bxkit::rpc::{Client, EventStream};
 use bxtest::audit::second_reader;
-use bxtest::home::TestHome;
+use bxtest::home::{Child, TestHome};
+use bxtest::llama::{Gate, Reply};
 use loopd::budget::{Account, AccountKey};
 use loopd::store::{LedgerRow, Store, StoreOptions};
 use serde_json::Value;
@@ -20,6 +21,22 @@ pub(crate) fn asked(home: &TestHome, session: &str, text: &str) -> Value {
         .args(["ask", "--json", "--session", session, text])
         .run();
     asked.json()
+}
+
+/// An answer that halts in its middle until the gate opens.
+pub(crate) fn halting(gate: &Gate) -> Reply {
+    let words = Reply::text("one two three").chunk_bytes(4);
+    words.pause_after_chunks(2, gate)
+}
+
+/// `boxmaker ask --json`, come as far as to where its answer halts.
+pub(crate) fn ask_until_halt<'h>(home: &'h TestHome, session: &str, gate: &Gate) -> Child<'h> {
+    let ask = home
+        .cmd("boxmaker")
+        .args(["ask", "--json", "--session", session, "count"])
+        .spawn();
+    gate.arrived_blocking(1);
+    ask
 }
 
 /// The file that a session's tools see under this name, with its folder made.

@@ -43,6 +43,17 @@ impl Course {
         Turn::begin(self.store.context(&world::session()), conversation, opening).unwrap()
     }
 
+    /// A turn that has come as far as its first model call.
+    pub(super) fn calling(&mut self, text: &str) -> Turn {
+        let (mut turn, commands) = self.begin(text);
+        let Command::Commit(commit) = &commands[1] else {
+            panic!("a turn begins with a commit: {commands:?}")
+        };
+        let reserved = self.store.commit(commit);
+        turn.on(Input::Committed { reserved }).unwrap();
+        turn
+    }
+
     pub(super) fn run(
         &mut self,
         begun: (Turn, Vec<Command>),

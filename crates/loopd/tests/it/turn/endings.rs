@@ -173,12 +173,7 @@ fn a_lost_call_is_not_made_again_for_a_turn_that_stops_or_can_not_pay() {
         problem: Problem::new(Code::RoleUnreachable, "It went away"),
     };
     let mut course = Course::new(ToolMode::Native, 1_000_000);
-    let (mut turn, commands) = course.begin("Hello");
-    let Command::Commit(commit) = &commands[1] else {
-        panic!()
-    };
-    let reserved = course.store.commit(commit);
-    turn.on(Input::Committed { reserved }).unwrap();
+    let mut turn = course.calling("Hello");
     turn.on(Input::Stop).unwrap();
     let commands = turn.on(lost.clone()).unwrap();
     let report = course.run((turn, commands), &mut |_| panic!(), &mut |_| panic!());
@@ -199,12 +194,7 @@ fn a_lost_call_is_not_made_again_for_a_turn_that_stops_or_can_not_pay() {
 fn a_stop_ends_the_turn_wherever_it_is() {
     // While the model answers: the answer that comes all the same is paid for and not recorded.
     let mut course = Course::new(ToolMode::Native, 1_000_000);
-    let (mut turn, commands) = course.begin("Hello");
-    let Command::Commit(commit) = &commands[1] else {
-        panic!()
-    };
-    let reserved = course.store.commit(commit);
-    turn.on(Input::Committed { reserved }).unwrap();
+    let mut turn = course.calling("Hello");
     let commands = turn.on(Input::Stop).unwrap();
     assert!(matches!(commands[..], [Command::StopModel { .. }]));
     assert!(turn.on(Input::Stop).unwrap().is_empty());
