@@ -13,6 +13,8 @@ use std::time::Duration;
 /// Tokens of the last request that may be read again: the server evaluates at least one, and an
 /// answer's last may not be in the cache.
 const READ_AGAIN_TOKENS: u64 = 16;
+/// How long the argument of a tool call is that the template writes otherwise, in bytes.
+const NOTE_BYTES: usize = 4096;
 /// A turn on a busy machine with two cores.
 const TURN: Duration = Duration::from_mins(30);
 
@@ -78,32 +80,59 @@ fn three_turns_with_a_tool_call_read_each_prompt_once() {
     }
 }
 
+/// A note of which a model of this size keeps hold while it repeats it: the numbers tell each
+/// line from the others, run towards an end, and the words are long, so that the tokens are few.
+fn long_note() -> String {
+    const LINES: usize = NOTE_BYTES / 100;
+    let lines = (1..=LINES).rev().map(|number| {
+        format!(
+            "Chapter {number} describes international organizations, environmental \
+             responsibility and telecommunications infrastructure. "
+        )
+    });
+    lines.chain(["The end.".to_owned()]).collect()
+}
+
+/// How long the arguments of the session's first tool call are, in bytes.
+fn argument_bytes(home: &TestHome, session: &str) -> usize {
+    let transcript = std::fs::read_to_string(home.transcript(session)).unwrap();
+    let mut entries = transcript
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let call = entries
+        .find_map(|entry| entry.get("calls").map(|calls| calls[0].clone()))
+        .expect("a call");
+    call["arguments"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{call}"))
+        .len()
+}
+
 #[test]
 fn a_tool_call_that_the_template_rewrites_loses_that_message_and_no_more() {
-    // As long as a model of this size repeats without losing its way.
-    let argument_bytes: u64 = 200;
     let engine = Engine::start(Flags::NativeTools);
     let home = home(&engine);
-    // A token of these words has five bytes; a model that doesn't stop is stopped soon after.
-    let answer_tokens = argument_bytes / 4 + 100;
-    home.write_config("loopd.toml", &format!("answer_tokens = {answer_tokens}\n"));
+    // A token of the note has about seven bytes; a model that doesn't stop is stopped soon after.
+    let answer_tokens = NOTE_BYTES / 4;
+    home.write_config(
+        "loopd.toml",
+        &format!("answer_tokens = {answer_tokens}\ntool_iterations = 1\n"),
+    );
     let _up = home.up();
 
-    let words = "blue ".repeat(usize::try_from(argument_bytes / 5).unwrap());
+    let note = long_note();
     // A model of this size calls a tool when it is shown the very call.
-    let arguments = json!({"action": "add", "file": "notes", "text": words.trim()});
+    let arguments = json!({"action": "add", "file": "notes", "text": note});
     let text = format!(
         "Repeat: <tool_call>\n{{\"name\": \"memory\", \"arguments\": {arguments}}}\n</tool_call>"
     );
     let asked = ask(&home, "chat-native", &text);
     assert_eq!(asked["calls"][0]["tool"], "memory", "{asked}");
+    let written = argument_bytes(&home, "chat-native");
+    assert!(written >= NOTE_BYTES, "{written} bytes");
 
     let rows = cache(&home, "chat-native");
     let (call, next) = (&rows[0], &rows[1]);
-    assert!(
-        number(call, "completion_tokens") > argument_bytes / 8,
-        "{call}"
-    );
     // All that was read before the message is still there; what is lost lies within the message.
     assert!(
         number(next, "cache_n") + READ_AGAIN_TOKENS >= number(call, "prompt_tokens"),
