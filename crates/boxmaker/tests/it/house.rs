@@ -1,13 +1,14 @@
 //! The house rules that a test can read off the tree: who links whom, and which code has a page.
 
 use bxcore::code::Code;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const ROLES: [&str; 3] = ["loopd", "brokerd", "inferproxy"];
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)
@@ -15,10 +16,11 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-/// The workspace's crates and which of each other they link, tests aside.
-fn links() -> BTreeMap<String, BTreeSet<String>> {
+/// The packages that the build knows.
+pub(super) fn metadata(arguments: &[&str]) -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .args(["metadata", "--format-version=1", "--offline", "--locked"])
+        .args(arguments)
         .current_dir(root())
         .output()
         .unwrap();
@@ -27,13 +29,18 @@ fn links() -> BTreeMap<String, BTreeSet<String>> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap();
+    let mut metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_value(metadata["packages"].take()).unwrap()
+}
+
+/// The workspace's crates and which of each other they link, tests aside.
+fn links() -> BTreeMap<String, BTreeSet<String>> {
+    let packages = metadata(&["--no-deps"]);
     let names: BTreeSet<_> = packages
         .iter()
         .map(|package| package["name"].as_str().unwrap())
         .collect();
-    let linked = |package: &serde_json::Value| {
+    let linked = |package: &Value| {
         let dependencies = package["dependencies"].as_array().unwrap().iter();
         dependencies
             .filter(|dependency| dependency["kind"].is_null())

@@ -12,6 +12,7 @@ mod badinput;
 mod badmodel;
 mod budget;
 mod cli;
+mod dependencies;
 mod house;
 mod kills;
 mod real;
