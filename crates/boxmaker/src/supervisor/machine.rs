@@ -1,7 +1,8 @@
 //! What to do when something happens to the processes. Pure: no clock, no process, no I/O.
 //!
 //! A role that ends with [`exit::CONFIG`] is never started again, as that can't help: everything is
-//! stopped. Any other is started again after a pause. The starter engine never stops the house: it
+//! stopped. Any other is started again after a pause; one that lives but answers nothing for a while
+//! is killed first. The starter engine never stops the house: it
 //! is given up after a few failures.
 
 use super::backoff::{RECOVERED_AFTER_MS, pause_ms};
@@ -12,6 +13,9 @@ use bxkit::exit;
 
 /// How long a process may take to end after SIGTERM before it is killed, in milliseconds.
 pub(crate) const STOP_WITHIN_MS: u64 = 15_000;
+
+/// How long a role that was ready may answer nothing before it is killed, in milliseconds.
+pub(crate) const KILL_SILENT_AFTER_MS: u64 = 30_000;
 
 /// After how many failures in a row the starter engine is given up.
 const MAX_STARTER_FAILURES: u32 = 5;
@@ -33,6 +37,13 @@ pub(crate) enum Event {
         /// Which part it is.
         part: Part,
         /// Its process id: one that has been replaced meanwhile doesn't count.
+        pid: u32,
+    },
+    /// A process that was ready did not answer when it was asked.
+    Silent {
+        /// Which part it is.
+        part: Part,
+        /// Its process id.
         pid: u32,
     },
     /// A process ended.
@@ -107,6 +118,11 @@ enum State {
     Ready {
         since_ms: u64,
     },
+    /// It was ready and answers nothing.
+    Silent {
+        ready_since_ms: u64,
+        silent_since_ms: u64,
+    },
     /// It was asked to end and is to be started again then.
     Renewing,
     /// It was asked to end for good.
@@ -118,8 +134,21 @@ impl State {
     const fn has_process(self) -> bool {
         matches!(
             self,
-            Self::Starting | Self::Ready { .. } | Self::Renewing | Self::Stopping
+            Self::Starting
+                | Self::Ready { .. }
+                | Self::Silent { .. }
+                | Self::Renewing
+                | Self::Stopping
         )
+    }
+
+    /// Since when it is ready, silences included.
+    const fn ready_since_ms(self) -> Option<u64> {
+        match self {
+            Self::Ready { since_ms } => Some(since_ms),
+            Self::Silent { ready_since_ms, .. } => Some(ready_since_ms),
+            _ => None,
+        }
     }
 }
 
@@ -172,6 +201,7 @@ impl Machine {
                 .collect(),
             Event::Started { part, pid } => self.started(part, pid),
             Event::Ready { part, pid } => self.ready(part, pid, now_ms),
+            Event::Silent { part, pid } => self.silent(part, pid, now_ms),
             Event::Ended { part, exit } => self.ended(part, exit, now_ms),
             Event::Time(timer) => self.time(timer),
             Event::Restart(part) => self.restart(part),
@@ -194,6 +224,12 @@ impl Machine {
     pub(crate) fn expects_end(&self, part: Part) -> bool {
         let asked = |unit: &Unit| matches!(unit.state, State::Renewing | State::Stopping);
         self.is_stopping() || self.unit(part).is_some_and(asked)
+    }
+
+    /// Whether a part is ready and answered when it was last asked.
+    pub(crate) fn answers(&self, part: Part) -> bool {
+        let answers = |unit: &Unit| matches!(unit.state, State::Ready { .. });
+        self.unit(part).is_some_and(answers)
     }
 
     /// How often each role was started again, and how it is.
@@ -243,10 +279,15 @@ impl Machine {
         let Some(unit) = self.unit_mut(part) else {
             return Vec::new();
         };
-        if unit.pid != Some(pid) || unit.state != State::Starting {
+        if unit.pid != Some(pid) {
             return Vec::new();
         }
-        unit.state = State::Ready { since_ms: now_ms };
+        let since_ms = match unit.state {
+            State::Starting => now_ms,
+            State::Silent { ready_since_ms, .. } => ready_since_ms,
+            _ => return Vec::new(),
+        };
+        unit.state = State::Ready { since_ms };
         let is_ready =
             |unit: &Unit| unit.part == Part::Starter || matches!(unit.state, State::Ready { .. });
         if self.was_ready || !self.units.iter().all(is_ready) {
@@ -254,6 +295,27 @@ impl Machine {
         }
         self.was_ready = true;
         vec![Command::AllReady]
+    }
+
+    fn silent(&mut self, part: Part, pid: u32, now_ms: u64) -> Vec<Command> {
+        let Some(unit) = self.unit_mut(part).filter(|unit| unit.pid == Some(pid)) else {
+            return Vec::new();
+        };
+        match unit.state {
+            State::Ready { since_ms } => {
+                unit.state = State::Silent {
+                    ready_since_ms: since_ms,
+                    silent_since_ms: now_ms,
+                };
+                Vec::new()
+            }
+            State::Silent {
+                silent_since_ms, ..
+            } if now_ms.saturating_sub(silent_since_ms) >= KILL_SILENT_AFTER_MS => {
+                vec![Command::Kill(part)]
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn ended(&mut self, part: Part, exit: Exit, now_ms: u64) -> Vec<Command> {
@@ -277,7 +339,9 @@ impl Machine {
             unit.state = State::Off;
             return self.stop(End::Unusable(role));
         }
-        let recovered = matches!(before, State::Ready { since_ms } if now_ms.saturating_sub(since_ms) >= RECOVERED_AFTER_MS);
+        let recovered = before
+            .ready_since_ms()
+            .is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= RECOVERED_AFTER_MS);
         unit.failures = if recovered {
             1
         } else {
@@ -335,7 +399,7 @@ impl Machine {
             }
             // The engine serves whoever asks; what asks for it only wants it to be there.
             State::Starting | State::Ready { .. } if part == Part::Starter => Vec::new(),
-            State::Starting | State::Ready { .. } => {
+            State::Starting | State::Ready { .. } | State::Silent { .. } => {
                 unit.state = State::Renewing;
                 unit.terminate()
             }
@@ -410,6 +474,7 @@ impl Unit {
             State::Off | State::Stopping => ProcessState::Stopped,
             State::Starting | State::Renewing => ProcessState::Starting,
             State::Ready { .. } => ProcessState::Ready,
+            State::Silent { .. } => ProcessState::Silent,
             State::BackingOff => ProcessState::BackingOff,
         }
     }

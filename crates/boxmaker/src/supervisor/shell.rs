@@ -31,6 +31,12 @@ const RETRY_MS: u64 = 25;
 /// How long one such question may take, in seconds.
 const READY_WITHIN_SECS: u64 = 10;
 
+/// How often a role that is ready is asked whether it still answers.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
+
+/// How long it may take to answer. It is a question that costs nothing.
+const CHECK_WITHIN: Duration = Duration::from_secs(5);
+
 /// What is the same for the whole life of a supervisor.
 #[derive(Debug)]
 pub(crate) struct Setup {
@@ -172,7 +178,7 @@ impl Shell {
             match start_role(&self.setup.home, &keys, relay, self.events.clone()) {
                 Ok((pid, running)) => {
                     self.running.insert(part, running);
-                    self.watch_ready(role, pid);
+                    self.watch(role, pid);
                     Event::Started { part, pid }
                 }
                 Err(error) => {
@@ -212,18 +218,24 @@ impl Shell {
         });
     }
 
-    /// Asks a new role until it answers, and tells when it does.
-    fn watch_ready(&self, role: Role, pid: u32) {
+    /// Asks a new role until it answers, tells when it does, and from then on tells when it
+    /// answers no more.
+    fn watch(&self, role: Role, pid: u32) {
+        let part = Part::Role(role);
         let events = self.events.clone();
         let (status, stopping) = (self.status.subscribe(), self.stopping.clone());
         let client = Client::new(self.setup.home.socket(role), self.setup.ring.owner());
         let confined = self.confined.clone();
         tokio::spawn(async move {
+            let asked = async {
+                let health = until_ready(&client, pid).await;
+                confined.set(role, health.confined);
+                // The loop is gone when it takes no more, and this task with it.
+                let _ = events.send(Event::Ready { part, pid }).await;
+                check(&client.timeout(CHECK_WITHIN), part, pid, &events).await;
+            };
             tokio::select! {
-                health = until_ready(&client, pid) => {
-                    confined.set(role, health.confined);
-                    let _ = events.send(Event::Ready { part: Part::Role(role), pid }).await;
-                }
+                () = asked => {}
                 () = replaced(status, role, pid) => {}
                 () = stopping.cancelled() => {}
             }
@@ -256,6 +268,9 @@ impl Shell {
             Event::Ended { part, exit } if !self.machine.expects_end(part) => {
                 format!("{part} ended ({exit}); see state/logs/{part}.log")
             }
+            Event::Silent { part, .. } if self.machine.answers(part) => {
+                format!("{part} does not answer; it is killed and started again if that lasts")
+            }
             Event::Stop(End::Idle) => "nothing happened for a while: stopping".to_owned(),
             Event::Stop(_) if !self.machine.is_stopping() => "stopping".to_owned(),
             Event::Hurry => "stopping at once".to_owned(),
@@ -275,6 +290,22 @@ async fn until_ready(client: &Client, pid: u32) -> Health {
             Ok(health) if health.pid == pid => return health,
             _ => tokio::time::sleep(Duration::from_millis(RETRY_MS)).await,
         }
+    }
+}
+
+/// Asks a process that was ready whether it still answers, for ever, and tells what is new or bad.
+async fn check(client: &Client, part: Part, pid: u32, events: &mpsc::Sender<Event>) {
+    let mut was_silent = false;
+    loop {
+        tokio::time::sleep(CHECK_EVERY).await;
+        let is_silent = client.health().await.is_err();
+        let event = match (was_silent, is_silent) {
+            (_, true) => Event::Silent { part, pid },
+            (true, false) => Event::Ready { part, pid },
+            (false, false) => continue,
+        };
+        was_silent = is_silent;
+        let _ = events.send(event).await;
     }
 }
 

@@ -10,8 +10,12 @@ const ROLES: [&str; 3] = ["inferproxy", "brokerd", "loopd"];
 /// How long something may take that has no reason to take long.
 const SOON: Duration = Duration::from_secs(30);
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + SOON;
+fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(SOON, what, holds);
+}
+
+fn until_within(within: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + within;
     while !holds() {
         assert!(Instant::now() < end, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -144,6 +148,32 @@ fn a_killed_role_is_started_again() {
         assert_eq!(role(&status, name)["restarts"], 1, "{name}");
         assert_eq!(role(&status, name)["last_exit"], "signal 9", "{name}");
     }
+    assert_eq!(up.terminate().code(), Some(0));
+}
+
+/// The supervisor asks every few seconds, and kills what has answered nothing for half a minute.
+#[test]
+fn a_role_that_lives_but_answers_nothing_is_shown_and_started_again() {
+    const KILLED_WITHIN: Duration = Duration::from_mins(2);
+    let home = TestHome::new();
+    let up = home.up();
+    up.until("all roles are ready", || all_ready(&home));
+    let frozen = home.freeze_role("loopd");
+    until("its silence is shown", || {
+        role(&status(&home), "loopd")["state"] == "silent"
+    });
+    let doctor = home.cmd("boxmaker").arg("doctor").run();
+    assert!(
+        doctor.stdout.contains("lives, but does not answer"),
+        "{}",
+        doctor.stdout
+    );
+    until_within(KILLED_WITHIN, "it is started again", || {
+        let status = status(&home);
+        let row = role(&status, "loopd");
+        row["state"] == "ready" && row["pid"] != frozen
+    });
+    assert_eq!(role(&status(&home), "loopd")["last_exit"], "signal 9");
     assert_eq!(up.terminate().code(), Some(0));
 }
 

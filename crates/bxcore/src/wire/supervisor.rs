@@ -31,6 +31,8 @@ pub enum ProcessState {
     Starting,
     /// It answers.
     Ready,
+    /// It lives and does not answer any more; if that lasts, it is killed and started again.
+    Silent,
     /// It died and is started again after a pause.
     BackingOff,
     /// It is stopped.

@@ -82,6 +82,7 @@ fn state(state: ProcessState) -> &'static str {
     match state {
         ProcessState::Starting => "starting",
         ProcessState::Ready => "ready",
+        ProcessState::Silent => "silent",
         ProcessState::BackingOff => "backing off",
         ProcessState::Stopped => "stopped",
     }

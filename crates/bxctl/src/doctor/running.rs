@@ -77,6 +77,11 @@ fn roles(status: &Status) -> Vec<Finding> {
             .unwrap_or_default();
         match role.state {
             ProcessState::Ready => Finding::ok(what, format!("ready{confinement}")),
+            ProcessState::Silent => Finding::fail(
+                what,
+                "lives, but does not answer",
+                format!("it is started again if that lasts; look into state/logs/{what}.log"),
+            ),
             _ => {
                 let last = role.last_exit.as_deref().unwrap_or("it has not ended yet");
                 let found = format!(

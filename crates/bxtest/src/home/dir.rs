@@ -9,6 +9,7 @@ use super::command::Cmd;
 use super::config::{self, BackendConfig};
 use super::procs;
 use crate::llama::LlamaServer;
+use rustix::process::Signal;
 
 /// A `BOXMAKER_HOME` for one test.
 ///
@@ -131,11 +132,25 @@ impl TestHome {
     /// # Panics
     /// When nobody listens on its socket.
     pub fn kill_role(&self, role: &str) -> u32 {
-        let pid = self.role_pid(role);
-        let pid = pid.unwrap_or_else(|| panic!("nobody listens on {role}'s socket"));
+        let pid = self.running_role(role);
         procs::kill(pid);
         procs::wait_gone(pid);
         pid
+    }
+
+    /// Stops a role in its tracks (SIGSTOP), so that it lives and does nothing; gives its process.
+    ///
+    /// # Panics
+    /// When nobody listens on its socket.
+    pub fn freeze_role(&self, role: &str) -> u32 {
+        let pid = self.running_role(role);
+        procs::signal(pid, Signal::STOP);
+        pid
+    }
+
+    fn running_role(&self, role: &str) -> u32 {
+        self.role_pid(role)
+            .unwrap_or_else(|| panic!("nobody listens on {role}'s socket"))
     }
 
     /// Every process that belongs to this home now.

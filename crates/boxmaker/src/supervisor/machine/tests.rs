@@ -262,3 +262,53 @@ fn a_role_that_backs_off_is_started_at_once_when_asked_for() {
         "the old pause means nothing now"
     );
 }
+
+#[test]
+fn a_role_that_lives_but_answers_nothing_is_killed_when_that_lasts() {
+    let mut machine = ready();
+    let silent = Event::Silent {
+        part: LOOPD,
+        pid: 3,
+    };
+    let answers = Event::Ready {
+        part: LOOPD,
+        pid: 3,
+    };
+    assert_eq!(machine.on(silent, 10), []);
+    assert_eq!(state(&machine, Role::Loopd).state, ProcessState::Silent);
+    assert_eq!(machine.on(silent, 10 + KILL_SILENT_AFTER_MS - 1), []);
+    assert_eq!(machine.on(answers, 10 + KILL_SILENT_AFTER_MS), []);
+    assert_eq!(state(&machine, Role::Loopd).state, ProcessState::Ready);
+
+    let again = 20 + KILL_SILENT_AFTER_MS;
+    assert_eq!(machine.on(silent, again), [], "it is counted anew");
+    let late = again + KILL_SILENT_AFTER_MS;
+    let other = Event::Silent {
+        part: LOOPD,
+        pid: 33,
+    };
+    assert_eq!(machine.on(other, late), [], "another process's silence");
+    assert_eq!(machine.on(silent, late), [Command::Kill(LOOPD)]);
+    let (_, timer) = wait(&machine.on(ended(LOOPD, Exit::Signal(9)), late));
+    assert_eq!(
+        machine.on(Event::Time(timer), late),
+        [Command::Start(LOOPD)]
+    );
+}
+
+#[test]
+fn a_silent_role_can_be_started_anew_by_hand_and_is_waited_for_no_longer_than_any() {
+    let mut machine = ready();
+    machine.on(
+        Event::Silent {
+            part: LOOPD,
+            pid: 3,
+        },
+        10,
+    );
+    let commands = machine.on(Event::Restart(LOOPD), 11);
+    assert_eq!(commands[0], Command::Terminate(LOOPD));
+    let (ms, timer) = wait(&commands);
+    assert_eq!(ms, STOP_WITHIN_MS);
+    assert_eq!(machine.on(Event::Time(timer), 11), [Command::Kill(LOOPD)]);
+}
