@@ -38,6 +38,7 @@ fn walks(criterion: &mut Criterion) {
         parameters,
         tags: BTreeSet::from([RiskTag::Exec]),
         repeat: Repeat::Never,
+        reserve: None,
     };
     let grants: Vec<Grant> = (0..20)
         .map(|number| {
@@ -114,6 +115,7 @@ impl Served {
             label: Label::OWNER,
             result_bytes: 8192,
             resumed: false,
+            reserved: None,
         };
         black_box(self.broker.call(request).await.unwrap());
     }

@@ -13,6 +13,7 @@ mod job;
 mod keeper;
 mod mark;
 mod open;
+mod outgoing;
 mod register;
 mod show;
 

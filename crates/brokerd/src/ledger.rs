@@ -9,6 +9,7 @@ mod error;
 mod files;
 mod open;
 mod sessions;
+mod spending;
 
 pub use calls::{KEPT_CALLS, Key, Recorded, StoredCall};
 pub use copy::copy;

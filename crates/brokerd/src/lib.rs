@@ -6,11 +6,14 @@
 pub mod audit;
 pub mod broker;
 pub mod config;
+pub mod consult;
 pub mod decision;
+pub mod egress;
 pub mod http;
 pub mod ledger;
 mod role;
 pub mod sandbox;
+pub mod secrets;
 pub mod tools;
 
 pub use role::run;

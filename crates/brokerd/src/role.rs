@@ -2,18 +2,24 @@
 
 use crate::broker::{self, Broker, Opened};
 use crate::config::{self, Config, Workspace};
+use crate::consult::{Consult, ConsultError};
 use crate::http::router;
 use crate::sandbox::{Launch, Sandbox};
+use crate::secrets::{SecretName, Secrets};
 use crate::tools::Registry;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxcore::role::Role;
-use bxkit::confine::Confinement;
-use bxkit::daemon::{self, Context, Fatal, Prelude, Prepared};
+use bxkit::confine::{Confinement, ConnectPorts};
+use bxkit::daemon::{self, Context, Fatal, Prelude, Prepared, Reload};
 use bxkit::home::Home;
 use jiff::Timestamp;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Where long answers about names come from.
+const DNS_PORT: u16 = 53;
 
 /// Runs brokerd until it is told to end, and gives its exit code.
 ///
@@ -34,12 +40,51 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
         .map_err(|error| fault("The system has no random bytes to give", &error))?;
     let confinement = confinement(home, &loaded.config);
     let sandbox = sandbox(home, &loaded.config, program);
+    let outside = Outside::prepare(home, &loaded.config)?;
     let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
+    let opened = opened
+        .with_outside(outside.secrets, outside.consult)
+        .map_err(|error| fault("A tool of brokerd's is wrong", &error))?;
     let opened = match sandbox {
         Some(sandbox) => opened.with_sandbox(sandbox),
         None => opened,
     };
     Ok(Prepared::new(confinement, opened))
+}
+
+/// What a call may need that leaves the box.
+struct Outside {
+    secrets: Secrets,
+    consult: Option<Consult>,
+}
+
+impl Outside {
+    /// Reads what is read before the confinement: secrets, and certificates.
+    fn prepare(home: &Home, config: &Config) -> Result<Self, ConsultError> {
+        let needed: Vec<&SecretName> = needed(config);
+        let secrets = Secrets::open(secret_folders(home), &needed).map_err(ConsultError::Secret)?;
+        let consult = config
+            .consult
+            .clone()
+            .map(|settings| Consult::new(settings, secrets.clone()))
+            .transpose()?;
+        Ok(Self { secrets, consult })
+    }
+}
+
+/// The secrets without which brokerd does not start.
+fn needed(config: &Config) -> Vec<&SecretName> {
+    config
+        .consult
+        .iter()
+        .map(|consult| &consult.secret)
+        .collect()
+}
+
+/// Where secrets are: what the service manager hands over comes first.
+fn secret_folders(home: &Home) -> Vec<PathBuf> {
+    let handed = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    handed.into_iter().chain([home.secrets_dir()]).collect()
 }
 
 /// What runs commands, where a grant wants it: without one, no process is started that is less
@@ -70,8 +115,8 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
     }))
 }
 
-/// Its own database, log and workspaces, the owner's workspaces, and nothing else. Nothing here
-/// sends or runs programs: commands are run by the launcher, which was started before.
+/// Its own database, log and workspaces, its secrets, the owner's workspaces, and nothing else.
+/// Without `[consult]` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
 fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();
     let beside = |suffix: &str| {
@@ -86,6 +131,13 @@ fn confinement(home: &Home, config: &Config) -> Confinement {
         .write(beside("-wal"))
         .write(beside("-shm"))
         .write(database.clone());
+    let own = secret_folders(home)
+        .into_iter()
+        .fold(own, Confinement::read);
+    let own = match &config.consult {
+        None => own,
+        Some(consult) => own.connect(ConnectPorts::Only(vec![consult.url.port(), DNS_PORT])),
+    };
     config.workspaces.iter().fold(own, |own, workspace| {
         if workspace.writable {
             own.write(&workspace.path)
@@ -95,10 +147,33 @@ fn confinement(home: &Home, config: &Config) -> Confinement {
     })
 }
 
+/// Reads the secrets again whenever the owner wants it. What was there stays if that fails.
+async fn read_again(secrets: Secrets, needed: Vec<SecretName>, mut reload: Reload) {
+    loop {
+        reload.wanted().await;
+        let (secrets, needed) = (secrets.clone(), needed.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let needed: Vec<&SecretName> = needed.iter().collect();
+            secrets.read_again(&needed)
+        });
+        match read.await {
+            Ok(Ok(())) => tracing::info!("the secrets were read again"),
+            Ok(Err(error)) => {
+                let why = bxkit::report::chain(&error);
+                tracing::error!(%why, "the secrets can't be read again; those from before stay");
+            }
+            Err(error) => tracing::error!(%error, "reading the secrets broke off"),
+        }
+    }
+}
+
 async fn serve(context: Context, opened: Opened) -> Result<(), Fatal> {
     let fatal = context.fatal.clone();
+    let reader = read_again(opened.secrets(), opened.needed(), context.reload.clone());
+    let reading = AbortOnDropHandle::new(tokio::spawn(reader));
     let (broker, keeper) = Broker::start(opened, move |problem| fatal.end(problem));
     let served = context.serve(router(broker)).await;
+    drop(reading);
     // Every handle is gone with the routes, so the keeper brings the rest to disk and ends.
     if keeper.await.is_err() {
         return Err(Fatal::new(

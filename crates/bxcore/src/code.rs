@@ -60,6 +60,12 @@ codes! {
     UnknownTool = "unknown-tool", 404;
 
     // Tools.
+    /// Nobody is configured whom `consult` could ask.
+    ConsultNotConfigured = "consult-not-configured", 409;
+    /// The secret that `[consult]` names is missing, or others could have read it.
+    ConsultSecretUnreadable = "consult-secret-unreadable", 500;
+    /// A consultation got no answer; the result names the class of the failure.
+    ConsultFailed = "consult-failed", 502;
     /// A tool ran and failed.
     ToolFailed = "tool-failed", 500;
     /// A path leads out of the session's workspace.

@@ -1,6 +1,6 @@
 //! Money in whole micro-dollars and prices per million tokens. No floating point comes near it.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::iter::Sum;
 use std::ops::Add;
@@ -29,6 +29,11 @@ impl MicroUsd {
     pub const ZERO: Self = Self(0);
     /// More than anyone has.
     pub const MAX: Self = Self(i64::MAX);
+
+    /// Whether it is nothing.
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
 
     /// An amount from its count of micro-dollars.
     pub const fn from_micros(micros: i64) -> Result<Self, InvalidAmount> {
@@ -102,6 +107,25 @@ impl<'de> Deserialize<'de> for MicroUsd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let micros = i64::deserialize(deserializer)?;
         Self::from_micros(micros).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Dollars as a configuration writes them: as text, so that no floating point comes near money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Usd(pub MicroUsd);
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        MicroUsd::parse_dollars(&text)
+            .map(Self)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

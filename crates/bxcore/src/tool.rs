@@ -1,5 +1,6 @@
 //! What a tool is: its name, what it takes, and what it risks.
 
+use crate::money::MicroUsd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -127,4 +128,7 @@ pub struct ToolSpec {
     pub tags: BTreeSet<RiskTag>,
     /// Whether it may run again after a crash.
     pub repeat: Repeat,
+    /// What must be set aside for a call before it is asked for, where it costs money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<MicroUsd>,
 }

@@ -217,6 +217,10 @@ pub struct Tool {
     /// The record of brokerd's decision in the audit log, if brokerd decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<u64>,
+    /// What it cost, as far as that was counted: what was charged for a call of which nobody knows
+    /// stands in the ledger.
+    #[serde(default, skip_serializing_if = "MicroUsd::is_zero")]
+    pub cost: MicroUsd,
 }
 
 /// How a turn ended.

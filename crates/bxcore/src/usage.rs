@@ -87,6 +87,33 @@ impl Spend {
     }
 }
 
+/// What a tool call cost: a model elsewhere was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Charge {
+    /// Money.
+    pub usd: MicroUsd,
+    /// What was used for it, as far as it was counted. These tokens are not the box's own and count
+    /// against no limit on tokens.
+    pub usage: Usage,
+    /// Where the figures come from.
+    pub source: UsageSource,
+}
+
+impl Charge {
+    /// What a call costs that reached nobody.
+    pub const NOTHING: Self = Self {
+        usd: MicroUsd::ZERO,
+        usage: Usage {
+            model_calls: 0,
+            prompt_tokens: 0,
+            completion_tokens: 0,
+            cache_n: 0,
+            assumed_tokens: 0,
+        },
+        source: UsageSource::Reported,
+    };
+}
+
 /// What the inference proxy measured of one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {

@@ -32,6 +32,7 @@ pub const fn of_role(code: Code) -> u8 {
         | Code::AuditUnavailable
         | Code::AuditChainBroken
         | Code::NotAuthorised
+        | Code::ConsultSecretUnreadable
         | Code::SandboxUnavailable => CONFIG,
         _ => FAILED,
     }

@@ -15,4 +15,5 @@ pub mod contract;
 pub mod fault;
 pub mod home;
 pub mod llama;
+pub mod provider;
 pub mod wire;

@@ -89,6 +89,7 @@ fn next(session: &SessionId, call: u64, text: &str) -> Batch {
             raw_bytes: ENTRY_BYTES as u64,
             message: RawMessage::tool("call-1", text),
             audit: None,
+            cost: MicroUsd::ZERO,
         })
     };
     Batch::new(session.clone())

@@ -7,7 +7,7 @@ mod guardrails;
 mod sampling;
 
 pub use compact::Compact;
-pub use guardrails::{Guardrails, Usd};
+pub use guardrails::Guardrails;
 pub use sampling::Sampling;
 
 use bxkit::config::{ConfigError, InvalidValue};

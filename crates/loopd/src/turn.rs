@@ -25,6 +25,7 @@ mod ending;
 mod finishing;
 mod input;
 mod machine;
+mod paying;
 mod results;
 mod resume;
 mod running;

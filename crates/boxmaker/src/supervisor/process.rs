@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 /// What of our environment a role gets. Nothing else: a secret in it would be everyone's.
-const PASSED_ON: [&str; 12] = [
+const PASSED_ON: [&str; 13] = [
     "PATH",
     "LANG",
     "LC_ALL",
@@ -29,6 +29,8 @@ const PASSED_ON: [&str; 12] = [
     "BOXMAKER_FAULT",
     "BOXMAKER_FAULT_LOG",
     "RUST_BACKTRACE",
+    // A folder, not a secret: only brokerd and its files' owner can read in it.
+    "CREDENTIALS_DIRECTORY",
 ];
 
 /// How many signals wait for a process that is being started.

@@ -12,6 +12,7 @@ mod badinput;
 mod badmodel;
 mod budget;
 mod cli;
+mod consult;
 mod dependencies;
 mod house;
 mod kills;

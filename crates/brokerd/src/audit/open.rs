@@ -161,7 +161,11 @@ fn open_intent(record: &audit_reader::Record<'_>) -> OpenIntent {
         session: record.session.as_deref().map(str::to_owned),
         call: record.call,
         tool: record.tool.as_deref().map(str::to_owned),
-        arguments_sha256: record.body_sha256.as_deref().map(str::to_owned),
+        arguments_sha256: record
+            .arguments_sha256
+            .as_deref()
+            .or(record.body_sha256.as_deref())
+            .map(str::to_owned),
     }
 }
 

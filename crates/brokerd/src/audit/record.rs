@@ -62,6 +62,8 @@ pub struct Record<'a> {
     pub walk: Option<&'a [Step]>,
     /// The exact bytes that it is about.
     pub body: Option<&'a str>,
+    /// The SHA-256 of the call's arguments, as hex, where the body is something else.
+    pub arguments_sha256: Option<&'a str>,
     /// For an outcome: what the body was before it was capped.
     pub raw: Option<Raw>,
 }
@@ -102,6 +104,8 @@ struct Line<'a> {
     reason: Option<Code>,
     #[serde(skip_serializing_if = "Option::is_none")]
     walk: Option<&'a [Step]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments_sha256: Option<&'a str>,
     body: Option<&'a str>,
     body_len: Option<u64>,
     body_sha256: Option<&'a str>,
@@ -130,6 +134,7 @@ pub(super) fn open_line(record: &Record<'_>, stamp: &Stamp<'_>) -> serde_json::R
         decision: record.decision,
         reason: record.reason,
         walk: record.walk,
+        arguments_sha256: record.arguments_sha256,
         body: record.body.filter(|_| stamp.is_inline),
         body_len: record.body.map(|body| body.len() as u64),
         body_sha256: stamp.body_sha256,

@@ -29,6 +29,8 @@ pub(super) fn ended(
         label,
         session_label: label,
         audit: Some(intent),
+        charge: None,
+        replayed: false,
     }
 }
 
@@ -67,6 +69,8 @@ fn refusal(
         label,
         session_label: label,
         audit,
+        charge: None,
+        replayed: false,
     }
 }
 

@@ -3,15 +3,18 @@
 use super::answer;
 use super::core::{Batch, Core, Fault, Running};
 use super::job::{Begun, Note, OwnedRecord, Reply, Ticket};
+use super::outgoing::Body;
 use crate::audit::{Decided, Synced};
-use crate::decision::{Arguments, Decision, Facts, Next, Question, decide};
+use crate::decision::{Arguments, Decision, Next, Question, decide};
 use crate::ledger::{Key, LedgerError, Recorded, SessionRow, StoredCall};
 use crate::tools::Tool;
 use bxcore::audit::{Kind, sha256_hex};
 use bxcore::code::Code;
 use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
 use bxcore::wire::brokerd::{CallRequest, CallResult};
+use jiff::civil::Date;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -34,7 +37,7 @@ enum Came {
     /// An answer, once the batch is on record.
     Ended(CallResult),
     /// The right to run it, once its intent is on disk.
-    Run(Ticket),
+    Run(Box<Ticket>),
     /// The answer of the same call, which runs already.
     Waits(Key),
 }
@@ -135,6 +138,7 @@ impl Core {
             }) => {
                 // The label may have risen since.
                 result.session_label = asked.session.label.join(result.session_label);
+                result.replayed = true;
                 Replay::Answer(Box::new(result))
             }
             Recorded::Made(StoredCall {
@@ -151,24 +155,29 @@ impl Core {
             None => Arguments::NotGiven,
         };
         let rules = self.ledger.rules(&asked.session)?;
+        let name = &asked.request.tool;
+        let body = self.policy.body(name, &arguments);
+        let spec = asked.tool.as_ref().map(|tool| tool.spec());
+        let reserved = asked.request.reserved;
+        let facts = self.facts(name, spec, &arguments, body.as_ref(), reserved)?;
         let decision = decide(&Question {
-            name: &asked.request.tool,
-            tool: asked.tool.as_ref().map(|tool| tool.spec()),
+            name,
+            tool: spec,
             arguments: &arguments,
             label: asked.label,
             rules: &rules,
             grants: &self.policy.grants,
-            facts: &Facts::default(),
+            facts: &facts,
         });
         count(&decision);
         match (decision.next, asked.tool.clone(), arguments) {
             (Next::Run, Some(tool), Arguments::Valid(arguments)) => self
-                .allow(asked, tool, arguments, decision, batch)
-                .map(Came::Run),
-            (Next::Refuse(code), ..) => self.deny(asked, code, decision, batch),
+                .allow(asked, tool, arguments, body, decision, batch)
+                .map(|ticket| Came::Run(Box::new(ticket))),
+            (Next::Refuse(code), ..) => self.deny(asked, code, body, decision, batch),
             // Asking the owner comes with approvals; whoever can't be asked has not agreed.
             (Next::Ask | Next::Run | Next::Unclear, ..) => {
-                self.deny(asked, Code::ApprovalUnroutable, decision, batch)
+                self.deny(asked, Code::ApprovalUnroutable, body, decision, batch)
             }
         }
     }
@@ -178,6 +187,7 @@ impl Core {
         asked: &Asked,
         tool: Arc<Tool>,
         arguments: Value,
+        body: Option<Body>,
         decision: Decision,
         batch: &mut Batch,
     ) -> Result<Ticket, Fault> {
@@ -185,7 +195,9 @@ impl Core {
         let session = &asked.key.session;
         let touch = tool.touch(&arguments, session, asked.label, &self.places);
         self.mark_written(&tool, grant, asked.label, &touch, batch)?;
-        let intent = self.note(decided(asked, Kind::Intent, None, decision), batch);
+        let set_aside = self.set_aside(&tool, batch)?;
+        let note = decided(asked, Kind::Intent, None, body.as_ref(), decision);
+        let intent = self.note(note, batch);
         batch.synced = Synced::Now;
         let result_bytes = usize::try_from(asked.request.result_bytes).unwrap_or(usize::MAX);
         let result_bytes = result_bytes.min(MAX_RESULT_BYTES);
@@ -196,6 +208,7 @@ impl Core {
             result_bytes,
             grant,
             intent,
+            set_aside,
             reads: touch.reads,
             waiters: Vec::new(),
         };
@@ -206,11 +219,28 @@ impl Core {
             arguments,
             label: asked.label,
             result_bytes,
+            body,
         })
     }
 
+    /// Counts what a call may cost as spent, before it is made.
+    fn set_aside(
+        &mut self,
+        tool: &Tool,
+        batch: &Batch,
+    ) -> Result<Option<(Date, MicroUsd)>, LedgerError> {
+        let Some(reserve) = tool.spec().reserve else {
+            return Ok(None);
+        };
+        let today = self.today();
+        self.writing(batch)?;
+        self.ledger
+            .set_aside(tool.spec().name.as_str(), today, reserve)?;
+        Ok(Some((today, reserve)))
+    }
+
     /// Hands out the right to run a call, unless its intent could not be put on record.
-    fn hand_out(&mut self, ticket: Ticket, reply: Reply<Begun>, done: &Result<(), Problem>) {
+    fn hand_out(&mut self, ticket: Box<Ticket>, reply: Reply<Begun>, done: &Result<(), Problem>) {
         let key = ticket.key.clone();
         let unused = match done {
             Ok(()) => reply.send(Ok(Begun::Run(ticket))).is_err().then(given_up),
@@ -236,11 +266,13 @@ impl Core {
         &mut self,
         asked: &Asked,
         code: Code,
+        body: Option<Body>,
         decision: Decision,
         batch: &mut Batch,
     ) -> Result<Came, Fault> {
         let text = answer::denial(&asked.request.tool, code, &decision.walk);
-        let audit = self.note(decided(asked, Kind::Deny, Some(code), decision), batch);
+        let note = decided(asked, Kind::Deny, Some(code), body.as_ref(), decision);
+        let audit = self.note(note, batch);
         batch.synced = Synced::Now;
         let result = answer::denied(code, &text, asked.label, audit);
         self.store(asked, result.clone(), batch)?;
@@ -295,7 +327,13 @@ fn given_up() -> Problem {
     Problem::new(Code::Internal, "The call was given up before it ran")
 }
 
-fn decided(asked: &Asked, kind: Kind, reason: Option<Code>, decision: Decision) -> Note {
+fn decided(
+    asked: &Asked,
+    kind: Kind,
+    reason: Option<Code>,
+    body: Option<&Body>,
+    decision: Decision,
+) -> Note {
     let decided = if kind == Kind::Intent {
         Decided::Allow
     } else {
@@ -310,7 +348,11 @@ fn decided(asked: &Asked, kind: Kind, reason: Option<Code>, decision: Decision) 
         decision: Some(decided),
         reason,
         walk: Some(decision.walk.steps),
-        body: Some(asked.request.arguments.clone()),
+        arguments_sha256: body.map(|_| asked.arguments_sha256.clone()),
+        body: Some(match body {
+            Some(Body(text)) => Arc::clone(text),
+            None => asked.request.arguments.as_str().into(),
+        }),
         ..OwnedRecord::default()
     };
     Note { kind, record }

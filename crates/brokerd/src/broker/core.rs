@@ -3,16 +3,20 @@
 use super::job::{Begun, Job, Note, Reply};
 use super::register::Listed;
 use crate::audit::{Log, Synced};
+use crate::consult::Consult;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, Spot};
+use crate::secrets::Secrets;
 use crate::tools::{Places, Registry, Tool};
 use bxcore::audit::Kind;
 use bxcore::code::Code;
 use bxcore::grant::Grant;
 use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
 use bxcore::wire::brokerd::AuditStatus;
 use bxkit::fault;
 use jiff::Timestamp;
+use jiff::civil::Date;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -23,6 +27,10 @@ pub struct Policy {
     pub grants: Vec<Grant>,
     /// The tools that there are.
     pub tools: Registry,
+    /// The owner's secrets, which nothing may send.
+    pub secrets: Secrets,
+    /// Whom `consult` asks, where somebody is configured.
+    pub consult: Option<Consult>,
 }
 
 /// A call that runs.
@@ -34,6 +42,8 @@ pub(super) struct Running {
     pub(super) result_bytes: usize,
     pub(super) grant: Option<usize>,
     pub(super) intent: u64,
+    /// What was set aside for it, and on which day.
+    pub(super) set_aside: Option<(Date, MicroUsd)>,
     /// What its result may tell of.
     pub(super) reads: Vec<Spot>,
     /// Others that asked for the same call meanwhile.
@@ -212,7 +222,11 @@ impl Core {
             Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => {
                 // The label of what is written is on disk before it is written.
-                self.may_write(&request.tool) || rises(&request.session, request.label)
+                // So is what a call may cost before it is made.
+                let costs = |tool: &Arc<Tool>| tool.spec().reserve.is_some();
+                self.may_write(&request.tool)
+                    || self.policy.tools.get(&request.tool).is_some_and(costs)
+                    || rises(&request.session, request.label)
             }
             Job::Finish { key, output, .. } => {
                 let running = self.running.get(key);

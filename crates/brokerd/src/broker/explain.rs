@@ -1,7 +1,7 @@
 //! What a decision would be, without making it: nothing runs and nothing is recorded.
 
 use super::core::{Core, Fault};
-use crate::decision::{Arguments, Facts, Question, decide};
+use crate::decision::{Arguments, Question, decide};
 use crate::ledger::LedgerError;
 use bxcore::guardrails::ToolRules;
 use bxcore::label::Label;
@@ -16,14 +16,19 @@ impl Core {
             (Some(text), Some(tool)) => Arguments::read(text, &tool.judged.schema),
             _ => Arguments::NotGiven,
         };
+        let spec = tool.map(|tool| tool.spec());
+        let body = self.policy.body(&request.tool, &arguments);
+        // loopd sets aside what a call may cost; here that is taken as done.
+        let reserved = spec.and_then(|tool| tool.reserve);
+        let facts = self.facts(&request.tool, spec, &arguments, body.as_ref(), reserved)?;
         let decision = decide(&Question {
             name: &request.tool,
-            tool: tool.map(|tool| tool.spec()),
+            tool: spec,
             arguments: &arguments,
             label,
             rules: &rules,
             grants: &self.policy.grants,
-            facts: &Facts::default(),
+            facts: &facts,
         });
         Ok(decision.walk)
     }

@@ -35,6 +35,7 @@ impl Core {
             sha256: sha256_hex(output.text.as_bytes()),
         };
         let mut result = answer::ended(output.failure, presented, label, running.intent);
+        result.charge = running.set_aside.and(output.charge);
         let stored = StoredCall {
             tool: running.tool.spec().name.as_str().to_owned(),
             arguments_sha256: running.arguments_sha256.clone(),
@@ -72,6 +73,13 @@ impl Core {
         batch: &Batch,
     ) -> Result<(), LedgerError> {
         self.writing(batch)?;
+        if let (Some(charge), Some((day, reserved))) = (
+            result.charge,
+            self.running.get(key).and_then(|running| running.set_aside),
+        ) {
+            self.ledger
+                .charge(&stored.tool, day, reserved, charge.usd)?;
+        }
         result.session_label = self.ledger.raise(&key.session, label)?;
         let stored = StoredCall {
             result: Some(result.clone()),
@@ -102,7 +110,7 @@ fn outcome(key: &Key, result: &CallResult, raw: Raw) -> Note {
         call: Some(key.call.0),
         label: Some(result.label),
         reason: result.code,
-        body: Some(result.content.clone()),
+        body: Some(result.content.as_str().into()),
         raw: Some(raw),
         ..OwnedRecord::default()
     };

@@ -4,17 +4,21 @@ use super::core::Core;
 use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
 use super::open::Opened;
+use super::outgoing::Body;
+use crate::consult::Consult;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::code::Code;
 use bxcore::grant::Grant;
 use bxcore::id::SessionId;
+use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
 use bxcore::wire::brokerd::{
     AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
 };
 use bxkit::fault;
+use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,6 +40,7 @@ pub struct Broker {
     audit_folder: Arc<Path>,
     tools: Arc<Semaphore>,
     sandbox: Sandbox,
+    consult: Option<Consult>,
 }
 
 impl Broker {
@@ -66,6 +71,7 @@ impl Broker {
             audit_folder: audit_folder.into(),
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
             sandbox,
+            consult: policy.consult.clone(),
         };
         let keeper = tokio::task::spawn_blocking(move || {
             keep(Core::new(policy, places, ledger, log, now), queue, halt);
@@ -133,12 +139,24 @@ impl Broker {
             Begun::Ended(result) => *result,
             Begun::Run(ticket) => {
                 let key = ticket.key.clone();
-                let output = self.run(ticket).await;
+                let output = match ticket.body.clone() {
+                    Some(body) => self.send(body).await,
+                    None => self.run(*ticket).await,
+                };
                 self.ask(|reply| Job::Finish { key, output, reply }).await?
             }
         };
         metrics::histogram!("boxmaker_call_seconds").record(began.elapsed().as_secs_f64());
         Ok(result)
+    }
+
+    /// Sends a body that is on record. It has its own bounds of time.
+    async fn send(&self, body: Body) -> Output {
+        match &self.consult {
+            Some(consult) => consult.ask(Bytes::from_owner(body)).await,
+            // Without one there is no body either.
+            None => Output::failed(&ToolError::Crashed, Label::BOTTOM),
+        }
     }
 
     /// Runs a tool on a thread of its own, for a bounded time.

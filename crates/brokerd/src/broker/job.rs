@@ -1,5 +1,6 @@
 //! What the keeper is asked to do.
 
+use super::outgoing::Body;
 use crate::ledger::Key;
 use crate::tools::{Output, Tool};
 use bxcore::audit::Kind;
@@ -63,7 +64,7 @@ pub(super) enum Begun {
     /// It is over: denied, or answered from the record.
     Ended(Box<CallResult>),
     /// It may run, and its intent is on disk.
-    Run(Ticket),
+    Run(Box<Ticket>),
 }
 
 /// The right to run one call.
@@ -75,6 +76,8 @@ pub(super) struct Ticket {
     /// The label that it was judged by.
     pub(super) label: bxcore::label::Label,
     pub(super) result_bytes: usize,
+    /// What it sends, where it is no work of this box.
+    pub(super) body: Option<Body>,
 }
 
 /// A record to write.
@@ -97,7 +100,9 @@ pub(super) struct OwnedRecord {
     pub(super) decision: Option<crate::audit::Decided>,
     pub(super) reason: Option<bxcore::code::Code>,
     pub(super) walk: Option<Vec<bxcore::wire::brokerd::Step>>,
-    pub(super) body: Option<String>,
+    pub(super) body: Option<Arc<str>>,
+    /// The SHA-256 of the arguments, where the body is not the arguments.
+    pub(super) arguments_sha256: Option<String>,
     pub(super) raw: Option<crate::audit::Raw>,
 }
 
@@ -115,6 +120,7 @@ impl OwnedRecord {
             reason: self.reason,
             walk: self.walk.as_deref(),
             body: self.body.as_deref(),
+            arguments_sha256: self.arguments_sha256.as_deref(),
             raw: self.raw.clone(),
         }
     }

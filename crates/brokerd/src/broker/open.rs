@@ -3,8 +3,11 @@
 use super::core::Policy;
 use crate::audit::{AuditError, Boot, Ended, Log, OpenIntent, Record, Synced};
 use crate::config::Loaded;
+use crate::consult::{CONSULT, Consult};
+use crate::decision::SchemaError;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, StoredCall};
 use crate::sandbox::Sandbox;
+use crate::secrets::{SecretName, Secrets};
 use crate::tools::{Registry, Workspaces};
 use bxcore::audit::Kind;
 use bxcore::code::Code;
@@ -94,6 +97,8 @@ pub fn open(
     let policy = Policy {
         grants: loaded.config.grants,
         tools,
+        secrets: Secrets::default(),
+        consult: None,
     };
     Ok(Opened {
         policy,
@@ -107,6 +112,35 @@ pub fn open(
 }
 
 impl Opened {
+    /// The same, with the owner's secrets and whom to consult.
+    ///
+    /// # Errors
+    /// The tool's schema is wrong: a fault of the program.
+    pub fn with_outside(
+        mut self,
+        secrets: Secrets,
+        consult: Option<Consult>,
+    ) -> Result<Self, SchemaError> {
+        if let Some(consult) = &consult {
+            let reserve = consult.settings().reserve_usd.0;
+            self.policy.tools = self.policy.tools.with_reserve(CONSULT, reserve)?;
+        }
+        self.policy.secrets = secrets;
+        self.policy.consult = consult;
+        Ok(self)
+    }
+
+    /// The owner's secrets.
+    pub fn secrets(&self) -> Secrets {
+        self.policy.secrets.clone()
+    }
+
+    /// The secrets that must be there.
+    pub fn needed(&self) -> Vec<SecretName> {
+        let consult = self.policy.consult.iter();
+        consult.map(|consult| consult.secret().clone()).collect()
+    }
+
     /// The same, with what runs commands.
     pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
         Self { sandbox, ..self }

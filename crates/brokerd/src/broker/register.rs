@@ -10,6 +10,7 @@ use bxcore::guardrails::ToolRules;
 use bxcore::id::SessionId;
 use bxcore::tool::{ToolName, ToolSpec};
 use bxcore::wire::brokerd::{Authority, Register};
+use std::sync::Arc;
 
 impl Core {
     /// Makes a session known, or raises the label of one that is.
@@ -50,7 +51,7 @@ impl Core {
             session: Some(id),
             label: Some(row.label),
             // What was asked for can always be written as JSON again; it came as such.
-            body: serde_json::to_string(register).ok(),
+            body: serde_json::to_string(register).ok().map(Arc::from),
             ..OwnedRecord::default()
         };
         self.note(
@@ -106,7 +107,9 @@ fn usable<'a>(policy: &'a Policy, rules: &ToolRules) -> Vec<&'a ToolSpec> {
     let is_granted = |tool: &ToolSpec| policy.grants.iter().any(|grant| grant.tool == tool.name);
     let mut usable = policy.tools.specs();
     usable.retain(|tool| {
-        (is_granted(tool) || !needs_grant(tool)) && rules.check(&tool.name, &tool.tags).is_ok()
+        policy.lacks(&tool.name).is_none()
+            && (is_granted(tool) || !needs_grant(tool))
+            && rules.check(&tool.name, &tool.tags).is_ok()
     });
     usable
 }

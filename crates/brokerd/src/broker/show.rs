@@ -34,7 +34,7 @@ fn reading(seq: u64) -> Note {
     let record = OwnedRecord {
         tool: Some(READING.to_owned()),
         decision: Some(Decided::Allow),
-        body: Some(json!({ "seq": seq }).to_string()),
+        body: Some(json!({ "seq": seq }).to_string().into()),
         ..OwnedRecord::default()
     };
     Note {

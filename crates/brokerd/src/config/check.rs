@@ -2,6 +2,7 @@
 
 use super::file::{Config, MAX_GRANTS, MAX_WORKSPACES};
 use super::workspace::Workspace;
+use crate::consult::Settings;
 use crate::decision::needs_grant;
 use bxcore::grant::Grant;
 use bxcore::label::Class;
@@ -23,6 +24,7 @@ pub(super) fn check(
     forbidden: &[&Path],
 ) -> Result<(), InvalidValue> {
     bounded("grant", config.grants.len(), MAX_GRANTS)?;
+    config.consult.as_ref().map_or(Ok(()), Settings::check)?;
     bounded("workspace", config.workspaces.len(), MAX_WORKSPACES)?;
     for (index, grant) in config.grants.iter().enumerate() {
         let known = tools.iter().find(|tool| tool.name == grant.tool);

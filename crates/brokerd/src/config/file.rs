@@ -1,6 +1,7 @@
 //! The file as a whole.
 
 use super::workspace::Workspace;
+use crate::consult::Settings;
 use bxcore::grant::Grant;
 use serde::Deserialize;
 
@@ -11,7 +12,7 @@ pub const MAX_WORKSPACES: usize = 64;
 
 /// The content of `brokerd.toml`. Without a file nothing is granted, and tools see the session's
 /// own workspace alone.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// What may run that needs the owner's word, in order of preference.
@@ -20,4 +21,7 @@ pub struct Config {
     /// Folders of the owner's that tools may read.
     #[serde(default, rename = "workspace")]
     pub workspaces: Vec<Workspace>,
+    /// Whom the tool `consult` asks; nobody if left out.
+    #[serde(default)]
+    pub consult: Option<Settings>,
 }

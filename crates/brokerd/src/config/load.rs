@@ -8,7 +8,7 @@ use bxkit::home::Home;
 use std::path::{Path, PathBuf};
 
 /// The configuration, and the text that it was read from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
     /// What it says.
     pub config: Config,

@@ -1,12 +1,16 @@
 //! What the walk needs to know of the world, beyond the call itself.
 
+use bxcore::code::Code;
+
 /// The facts of one call, gathered before the walk.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
+    /// What the tool can't work without and does not have here.
+    pub lacks: Option<Code>,
     /// The host that would be reached, if the call reaches one and it is known.
     pub destination: Option<String>,
     /// Whether a stored secret is part of what would be sent.
-    pub secrets: Secrets,
+    pub secrets: SecretsFound,
     /// The money that is set aside for it.
     pub reservation: Reservation,
     /// What the owner said, or could say.
@@ -15,7 +19,7 @@ pub struct Facts {
 
 /// Whether a stored secret is part of what would be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Secrets {
+pub enum SecretsFound {
     /// None is.
     #[default]
     Absent,

@@ -22,7 +22,7 @@ pub fn needs_grant(tool: &ToolSpec) -> bool {
 }
 
 /// Whether a tool sends the session's data off the box.
-pub(super) fn sends(tool: &ToolSpec) -> bool {
+pub fn sends(tool: &ToolSpec) -> bool {
     tool.tags.contains(&RiskTag::Network) || tool.tags.contains(&RiskTag::Egress)
 }
 

@@ -1,7 +1,7 @@
 //! What each rule of the walk says of a question.
 
 use super::arguments::Arguments;
-use super::facts::{Approval, Reservation, Secrets};
+use super::facts::{Approval, Reservation, SecretsFound};
 use super::grants::{self, Chosen};
 use super::question::Question;
 use bxcore::code::Code;
@@ -17,6 +17,13 @@ pub(super) enum Said {
 
 fn pass(because: impl Into<String>) -> Said {
     Said::Pass(because.into())
+}
+
+pub(super) fn known(question: &Question<'_>) -> Said {
+    match question.facts.lacks {
+        None => pass("the tool exists"),
+        Some(code) => Said::Fail(code, "the tool exists, and is not set up here".to_owned()),
+    }
 }
 
 pub(super) fn arguments(question: &Question<'_>) -> Said {
@@ -94,8 +101,8 @@ pub(super) fn integrity(
 
 pub(super) fn secrets(question: &Question<'_>) -> Said {
     match &question.facts.secrets {
-        Secrets::Absent => pass("no stored secret would be sent"),
-        Secrets::Present { name } => Said::Fail(
+        SecretsFound::Absent => pass("no stored secret would be sent"),
+        SecretsFound::Present { name } => Said::Fail(
             Code::SecretInPayload,
             format!("the secret `{name}` stands in what would be sent"),
         ),

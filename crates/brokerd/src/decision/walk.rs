@@ -52,7 +52,7 @@ pub fn decide(question: &Question<'_>) -> Decision {
     let mut next = Next::Run;
     for rule in Rule::WALK {
         let said = match rule {
-            Rule::Known => Said::Pass("the tool exists".to_owned()),
+            Rule::Known => rules::known(question),
             Rule::Arguments => rules::arguments(question),
             Rule::Guardrails => rules::guardrails(question, tool),
             Rule::Grant => rules::grant(question, tool, chosen),

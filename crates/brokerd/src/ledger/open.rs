@@ -46,6 +46,14 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (root, path)
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE spending (
+        tool   TEXT NOT NULL,
+        day    TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        PRIMARY KEY (tool, day)
+    ) WITHOUT ROWID;
+",
 ];
 
 /// How many compiled statements are kept.

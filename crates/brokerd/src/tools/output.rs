@@ -3,6 +3,7 @@
 use crate::sandbox::SandboxError;
 use bxcore::code::Code;
 use bxcore::label::Label;
+use bxcore::usage::Charge;
 use std::io;
 
 /// What a tool gives back: the text for the model, and the label of what it read.
@@ -16,6 +17,8 @@ pub struct Output {
     pub label: Label,
     /// Whether a link lay on the way to what was read, so that it may be any file of its folder.
     pub through_link: bool,
+    /// What it cost, where it costs money.
+    pub charge: Option<Charge>,
 }
 
 impl Output {
@@ -26,6 +29,7 @@ impl Output {
             text,
             label,
             through_link: false,
+            charge: None,
         }
     }
 
@@ -36,6 +40,7 @@ impl Output {
             text: error.to_string(),
             label,
             through_link: false,
+            charge: None,
         }
     }
 }

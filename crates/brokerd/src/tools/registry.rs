@@ -5,10 +5,12 @@ use super::place::RelativePath;
 use super::touch::{Places, Touch};
 use super::workspaces::View;
 use super::{list_dir, read_file, search_files, shell, write_file};
+use crate::consult::{self, CONSULT};
 use crate::decision::{Judged, Schema, SchemaError};
 use crate::sandbox::{COMMAND_OVERHEAD_SECS, Sandbox};
 use bxcore::id::SessionId;
 use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::tool::{Repeat, RiskTag, ToolName, ToolSpec};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -50,6 +52,8 @@ enum Action {
     SearchFiles,
     WriteFile,
     Shell,
+    /// It is no work of this box: brokerd asks somebody else.
+    Elsewhere,
 }
 
 /// How long a tool may take before its call is given up, where it does not say otherwise.
@@ -70,6 +74,7 @@ impl Tool {
             parameters,
             tags: std::collections::BTreeSet::new(),
             repeat: Repeat::Safe,
+            reserve: None,
         };
         Ok(Self {
             judged: Judged { spec, schema },
@@ -134,6 +139,7 @@ impl Tool {
                 reads: Vec::new(),
                 writes: spot(false),
             },
+            Action::Elsewhere => Touch::default(),
             Action::Shell => {
                 let reads = places.up_to(session, label);
                 // The first is the session's own folder; the owner's are only read.
@@ -156,6 +162,7 @@ impl Tool {
             Action::SearchFiles => search_files::run(run),
             Action::WriteFile => write_file::run(run),
             Action::Shell => shell::run(run),
+            Action::Elsewhere => Err((super::ToolError::Crashed, run.label)),
         };
         let output = match done {
             Ok(output) => output,
@@ -222,10 +229,42 @@ impl Registry {
                 Action::Shell,
             )?
             .risking(&[RiskTag::Exec, RiskTag::Write]),
+            Tool::new(
+                CONSULT,
+                consult::DESCRIPTION,
+                consult::parameters(),
+                Action::Elsewhere,
+            )?
+            .risking(&[RiskTag::Network, RiskTag::Egress, RiskTag::Spend]),
         ];
         let named = tools.map(|tool| (tool.spec().name.clone(), Arc::new(tool)));
         Ok(Self {
             tools: Arc::new(named.into()),
+        })
+    }
+
+    /// The same tools, with what must be set aside for a call of one.
+    ///
+    /// # Errors
+    /// The tool's schema is wrong, which it was not before.
+    pub fn with_reserve(&self, name: &str, reserve: MicroUsd) -> Result<Self, SchemaError> {
+        let mut tools = BTreeMap::clone(&self.tools);
+        for tool in tools.values_mut() {
+            let spec = tool.spec();
+            if spec.name.as_str() == name {
+                let schema = Schema::new(&spec.parameters)?;
+                let spec = ToolSpec {
+                    reserve: Some(reserve),
+                    ..spec.clone()
+                };
+                *tool = Arc::new(Tool {
+                    judged: Judged { spec, schema },
+                    action: tool.action,
+                });
+            }
+        }
+        Ok(Self {
+            tools: Arc::new(tools),
         })
     }
 

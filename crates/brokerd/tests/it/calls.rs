@@ -5,7 +5,7 @@ use bxcore::code::Code;
 use bxcore::guardrails::ToolRules;
 use bxcore::label::{Class, Label};
 use bxcore::transcript::CallOutcome;
-use bxcore::wire::brokerd::Register;
+use bxcore::wire::brokerd::{CallResult, Register};
 use std::collections::BTreeSet;
 
 #[tokio::test]
@@ -146,6 +146,11 @@ async fn the_same_call_is_answered_twice_and_made_once() {
     let first = started
         .call("s", 1, "read_file", r#"{"path":"a.txt"}"#)
         .await;
+    assert!(!first.replayed);
+    let first = CallResult {
+        replayed: true,
+        ..first
+    };
     std::fs::write(&file, "two").unwrap();
     assert_eq!(
         started

@@ -1,7 +1,9 @@
 //! The walk: by table for what it says, exhaustively for what it decides.
 
 use crate::support::tool;
-use brokerd::decision::{Approval, Arguments, Facts, Next, Question, Reservation, Secrets, decide};
+use brokerd::decision::{
+    Approval, Arguments, Facts, Next, Question, Reservation, SecretsFound, decide,
+};
 use bxcore::code::Code;
 use bxcore::grant::{Approval as Asks, Grant};
 use bxcore::guardrails::ToolRules;
@@ -28,6 +30,7 @@ fn spec(tags: impl IntoIterator<Item = RiskTag>) -> ToolSpec {
         parameters: json!({"type": "object"}),
         tags: tags.into_iter().collect(),
         repeat: Repeat::Never,
+        reserve: None,
     }
 }
 
@@ -137,7 +140,7 @@ fn each_rule_has_its_say() {
         case.label.untrusted = true;
     });
     check(Some((Rule::Secrets, Code::SecretInPayload)), |case| {
-        case.facts.secrets = Secrets::Present {
+        case.facts.secrets = SecretsFound::Present {
             name: "consult".into(),
         };
     });

@@ -172,6 +172,8 @@ fn stored(content: Option<&str>) -> StoredCall {
             label: Label::OWNER,
             session_label: Label::OWNER,
             audit: Some(1),
+            charge: None,
+            replayed: false,
         }),
     }
 }

@@ -10,6 +10,7 @@
 
 mod audit_log;
 mod calls;
+mod consult;
 mod decision;
 mod disk_faults;
 mod histories;

@@ -3,7 +3,9 @@
 use brokerd::audit::Boot;
 use brokerd::broker::{Broker, Opened, open};
 use brokerd::config::{self, Loaded};
+use brokerd::consult::Consult;
 use brokerd::sandbox::{Launch, Sandbox};
+use brokerd::secrets::Secrets;
 use brokerd::tools::Registry;
 use bxcore::id::{CallId, SessionId};
 use bxcore::label::Label;
@@ -35,6 +37,7 @@ pub(crate) fn request(id: &str, call: u64, name: &str, arguments: &str) -> CallR
         label: Label::BOTTOM,
         result_bytes: 8192,
         resumed: false,
+        reserved: None,
     }
 }
 
@@ -138,6 +141,24 @@ impl TestHome {
             owner: named.collect(),
         };
         Self::start_opened(opened.with_sandbox(Sandbox::start(&launch).unwrap()))
+    }
+
+    /// Starts it as the role does, with its secrets and whom it consults.
+    pub(crate) fn start_with_outside(&self) -> Started {
+        let settings = self.loaded().config.consult;
+        let needed: Vec<_> = settings.iter().map(|settings| &settings.secret).collect();
+        let secrets = Secrets::open(vec![self.home.secrets_dir()], &needed).unwrap();
+        let consult = settings
+            .clone()
+            .map(|settings| Consult::new(settings, secrets.clone()).unwrap());
+        let opened = self.try_open().unwrap();
+        Self::start_opened(opened.with_outside(secrets, consult).unwrap())
+    }
+
+    /// Puts a secret where the owner would.
+    pub(crate) fn put_secret(&self, name: &str, value: &str) {
+        let path = self.home.secrets_dir().join(name);
+        bxkit::fsx::write_atomic(&path, value.as_bytes(), 0o600).unwrap();
     }
 
     fn start_opened(opened: Opened) -> Started {

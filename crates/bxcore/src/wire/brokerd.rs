@@ -17,8 +17,12 @@ use crate::code::Code;
 use crate::guardrails::ToolRules;
 use crate::id::{CallId, SessionId};
 use crate::label::Label;
+use crate::money::MicroUsd;
 use crate::tool::ToolName;
+#[cfg(doc)]
+use crate::tool::ToolSpec;
 use crate::transcript::CallOutcome;
+use crate::usage::Charge;
 use serde::{Deserialize, Serialize};
 
 /// Makes a session known to brokerd, or raises the label of one that is.
@@ -65,6 +69,9 @@ pub struct CallRequest {
     pub label: Label,
     /// The cap on the result, in bytes.
     pub result_bytes: u32,
+    /// What is set aside on all accounts for a call that costs money; see [`ToolSpec::reserve`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<MicroUsd>,
     /// Whether the call is made anew after a crash of loopd, so that an outcome may be missing.
     #[serde(default)]
     pub resumed: bool,
@@ -88,6 +95,12 @@ pub struct CallResult {
     pub session_label: Label,
     /// The number of the decision's record in the audit log.
     pub audit: Option<u64>,
+    /// What it cost, where it ran and costs money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charge: Option<Charge>,
+    /// Whether it was answered from the record of a call that was made before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
 }
 
 /// Asks what a decision would be, without running anything.

@@ -251,6 +251,9 @@ pub enum CacheLossCause {
     ReasoningDropped,
     /// The server's slots share one cache, or it cleared this one.
     ServerCleared,
+    /// The last answer was read back in other tokens than it was written in. The text is the same:
+    /// a server gives and takes text, and a model may write one that the tokenizer splits otherwise.
+    AnswerRetokenised,
     /// The server does not say how much was cached.
     NotReported,
 }

@@ -26,6 +26,9 @@ pub struct Record<'a> {
     /// The tool.
     #[serde(borrow, default)]
     pub tool: Option<Cow<'a, str>>,
+    /// The SHA-256 of the call's arguments, as hex, where the body is something else.
+    #[serde(borrow, default)]
+    pub arguments_sha256: Option<Cow<'a, str>>,
     /// The exact bytes, unless they are in a payload file.
     #[serde(borrow, default)]
     pub body: Option<Cow<'a, str>>,

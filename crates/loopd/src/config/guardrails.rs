@@ -1,8 +1,8 @@
 //! `[guardrails]`: limits of every session that the owner or a door starts.
 
 use bxcore::guardrails::{Limits, ToolRules};
-use bxcore::money::MicroUsd;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use bxcore::money::Usd;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Limits on tokens, money and tools. Left out means unlimited; 0 means nothing at all.
@@ -54,24 +54,5 @@ impl Guardrails {
             deny: self.deny.clone(),
             approval_required: self.approval_required.clone(),
         }
-    }
-}
-
-/// Dollars as text, so that no floating point comes near money.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usd(pub MicroUsd);
-
-impl<'de> Deserialize<'de> for Usd {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        MicroUsd::parse_dollars(&text)
-            .map(Self)
-            .map_err(serde::de::Error::custom)
-    }
-}
-
-impl Serialize for Usd {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
     }
 }

@@ -57,6 +57,7 @@ impl Performance<'_> {
             label: self.turn.label(),
             result_bytes: self.engine.config.tool_result_bytes,
             resumed: run.resumed,
+            reserved: run.reserved,
         };
         let broker = &self.engine.broker;
         let mut tries = 1;
@@ -95,6 +96,8 @@ impl Performance<'_> {
             label: self.turn.label(),
             session_label: self.turn.label(),
             audit: None,
+            charge: None,
+            replayed: false,
         }
     }
 }

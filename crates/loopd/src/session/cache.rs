@@ -87,6 +87,8 @@ impl<'a> Table<'a> {
             CacheLossCause::ReasoningDropped
         } else if last_message_only && self.mode == ToolMode::Native && !before.calls.is_empty() {
             CacheLossCause::ToolCallRewritten
+        } else if last_message_only {
+            CacheLossCause::AnswerRetokenised
         } else {
             CacheLossCause::ServerCleared
         }

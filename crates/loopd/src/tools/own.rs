@@ -72,6 +72,8 @@ pub fn run(tool: OwnTool, arguments: &str, env: &OwnEnv<'_>) -> CallResult {
         label: Label::BOTTOM,
         session_label: Label::BOTTOM,
         audit: None,
+        charge: None,
+        replayed: false,
     }
 }
 
@@ -207,6 +209,7 @@ mod tests {
             }),
             tags: BTreeSet::new(),
             repeat: Repeat::Safe,
+            reserve: None,
         }
     }
 

@@ -149,6 +149,7 @@ mod tests {
             parameters: json!({"type": "object", "properties": properties}),
             tags: BTreeSet::new(),
             repeat: Repeat::Safe,
+            reserve: None,
         }
     }
 

@@ -85,7 +85,10 @@ impl Turn {
             return commands;
         }
         self.conversation.push(&entry);
-        self.state = State::Committing(Then::Tools(due));
+        self.state = State::Committing(Then::Tools {
+            due,
+            resumed: false,
+        });
         commands.push(Command::Commit(Commit {
             settle: Some(settle),
             ..self.commit(vec![entry])
@@ -253,7 +256,7 @@ impl Turn {
         self.charge(reserve, usage, usd, UsageSource::Lost)
     }
 
-    fn charge(
+    pub(super) fn charge(
         &mut self,
         reserve: Reserve,
         usage: Usage,

@@ -3,6 +3,7 @@
 use crate::prompt::Stage;
 use crate::tools::Target;
 use bxcore::id::{BackendName, CallId, ModelCallId, TurnId};
+use bxcore::money::MicroUsd;
 use bxcore::tool::ToolName;
 use bxcore::transcript::Entry;
 use bxcore::usage::{Spend, Usage, UsageSource};
@@ -52,7 +53,7 @@ pub struct Commit {
     pub reserve: Option<Reserve>,
 }
 
-/// Puts aside what a model call may cost at most, on every account up to the root.
+/// Puts aside what a model call, or a tool call that costs money, may cost at most, on every account up to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reserve {
     /// The call.
@@ -106,4 +107,6 @@ pub struct RunTool {
     pub arguments: String,
     /// Whether it may have been run before a crash.
     pub resumed: bool,
+    /// What is set aside for it, where it costs money.
+    pub reserved: Option<MicroUsd>,
 }

@@ -1,6 +1,6 @@
 //! The machine itself: its state, and which input leads where.
 
-use super::command::{Command, ModelCall, Reserve};
+use super::command::{Command, ModelCall, Reserve, RunTool};
 use super::context::{Opening, TurnContext};
 use super::ending::Ending;
 use super::input::Input;
@@ -77,8 +77,21 @@ pub(super) enum Then {
         reserve: Reserve,
         tries: u32,
     },
-    Tools(VecDeque<Due>),
+    Tools {
+        due: VecDeque<Due>,
+        resumed: bool,
+    },
+    Paid(Box<Paid>),
     End(Ending),
+}
+
+/// A tool call that costs money, while that is set aside.
+#[derive(Debug, Clone)]
+pub(super) struct Paid {
+    pub(super) run: RunTool,
+    pub(super) reserve: Reserve,
+    pub(super) due: VecDeque<Due>,
+    pub(super) done: Vec<Entry>,
 }
 
 /// Tool calls of one answer, worked in order.
@@ -89,6 +102,8 @@ pub(super) struct Running {
     pub(super) due: VecDeque<Due>,
     pub(super) done: Vec<Entry>,
     pub(super) resumed: bool,
+    /// What is set aside for the call under way.
+    pub(super) reserve: Option<Reserve>,
 }
 
 impl State {
@@ -179,9 +194,16 @@ impl Turn {
                     reserved: Some(reserved),
                 },
             ) => Ok(self.reserved(model, reserve, tries, reserved)),
-            (State::Committing(Then::Tools(due)), Input::Committed { reserved: None }) => {
-                Ok(self.run(due, Vec::new(), false))
-            }
+            (
+                State::Committing(Then::Tools { due, resumed }),
+                Input::Committed { reserved: None },
+            ) => Ok(self.run(due, Vec::new(), resumed)),
+            (
+                State::Committing(Then::Paid(paid)),
+                Input::Committed {
+                    reserved: Some(reserved),
+                },
+            ) => Ok(self.paid(*paid, reserved)),
             (State::Committing(Then::End(ending)), Input::Committed { reserved: None }) => {
                 Ok(vec![self.report(ending)])
             }

@@ -5,6 +5,7 @@ use crate::tools::{Catalog, Routed, route};
 use bxcore::code::Code;
 use bxcore::id::{CallId, TurnId};
 use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::text;
 use bxcore::tool::ToolName;
 use bxcore::transcript::{CallOutcome, NumberedCall, Tool};
@@ -75,6 +76,8 @@ pub(super) fn own_result(outcome: CallOutcome, code: Code, text: &str) -> CallRe
         label: Label::BOTTOM,
         session_label: Label::BOTTOM,
         audit: None,
+        charge: None,
+        replayed: false,
     }
 }
 
@@ -105,6 +108,8 @@ pub(super) fn entry(
         raw_bytes: result.raw_bytes,
         message: tool_result(conversation.mode(), call, &tool, &framed),
         audit: result.audit,
+        // Set where it costs anything: `Turn::tool_ended`.
+        cost: MicroUsd::ZERO,
         tool,
     }
 }

@@ -86,6 +86,7 @@ impl Turn {
                 }
                 Entry::Tool(tool) if tool.turn == fold.turn => {
                     fold.answered.insert(tool.call);
+                    self.cost = self.cost.saturating_add(tool.cost);
                     self.calls.push(CallReport {
                         call: tool.call,
                         tool: tool.tool.clone(),

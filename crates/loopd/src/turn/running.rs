@@ -1,12 +1,14 @@
 //! The tool calls of an answer: one after the other, and each with its one result.
 
-use super::command::{Command, RunTool};
+use super::command::{Command, Reserve, RunTool};
 use super::ending::Ending;
 use super::machine::{Running, State, Turn};
+use super::paying::{charged, counted};
 use super::results::{self, Due, own_result};
 use crate::tools::Routed;
 use bxcore::code::Code;
 use bxcore::id::CallId;
+use bxcore::money::MicroUsd;
 use bxcore::tool::ToolName;
 use bxcore::transcript::{CallOutcome, Entry};
 use bxcore::wire::brokerd::CallResult;
@@ -37,19 +39,17 @@ impl Turn {
                     tool,
                     arguments,
                 } => {
-                    commands.push(Command::RunTool(RunTool {
+                    let run = RunTool {
                         call: next.call,
                         target,
-                        tool: tool.clone(),
+                        tool,
                         arguments,
                         resumed,
-                    }));
-                    self.state = State::Running(Running {
-                        current: next.call,
-                        tool,
-                        due,
-                        done,
-                        resumed,
+                        reserved: None,
+                    };
+                    commands.push(match self.reserve_for(&run) {
+                        Some(reserve) => self.set_aside(run, reserve, due, done),
+                        None => self.start(run, None, due, done),
                     });
                     return commands;
                 }
@@ -70,6 +70,25 @@ impl Turn {
         commands
     }
 
+    /// Has a tool run.
+    pub(super) fn start(
+        &mut self,
+        run: RunTool,
+        reserve: Option<Reserve>,
+        due: VecDeque<Due>,
+        done: Vec<Entry>,
+    ) -> Command {
+        self.state = State::Running(Running {
+            current: run.call,
+            tool: run.tool.clone(),
+            due,
+            done,
+            resumed: run.resumed,
+            reserve,
+        });
+        Command::RunTool(run)
+    }
+
     /// The tool call under way ended.
     pub(super) fn tool_ended(&mut self, running: Running, result: &CallResult) -> Vec<Command> {
         let Running {
@@ -78,15 +97,25 @@ impl Turn {
             due,
             mut done,
             resumed,
+            reserve,
         } = running;
-        let (entry, mut commands) = self.result(current, tool, result);
+        let (mut entry, mut commands) = self.result(current, tool, result);
+        if let Some(reserve) = reserve {
+            let charge = charged(result, reserve.amount.usd, resumed);
+            if let Entry::Tool(tool) = &mut entry {
+                tool.cost = charge.map_or(MicroUsd::ZERO, |charge| counted(&charge));
+            }
+            done.push(entry);
+            commands.push(self.settle_tool(reserve, charge, due, done, resumed));
+            return commands;
+        }
         done.push(entry);
         commands.extend(self.run(due, done, resumed));
         commands
     }
 
     /// The entry and the events of an ended call.
-    fn result(
+    pub(super) fn result(
         &mut self,
         call: CallId,
         tool: ToolName,

@@ -63,6 +63,7 @@ fn tool(mode: ToolMode, call: u64, name: &str, content: &str) -> Entry {
         raw_bytes: 0,
         message: prompt::tool_result(mode, CallId(call), &name.parse().unwrap(), content),
         audit: None,
+        cost: MicroUsd::ZERO,
     })
 }
 

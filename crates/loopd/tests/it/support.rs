@@ -203,6 +203,7 @@ pub(crate) fn tool(turn: u64, call: u64, label: Label) -> Entry {
         raw_bytes: 3,
         message: RawMessage::tool("call-1", "abc"),
         audit: Some(9),
+        cost: MicroUsd::ZERO,
     })
 }
 

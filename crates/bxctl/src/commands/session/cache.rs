@@ -62,6 +62,7 @@ fn cause(cause: CacheLossCause) -> &'static str {
         CacheLossCause::SlotTaken => "another slot, or another session used it in between",
         CacheLossCause::ToolCallRewritten => "the template writes the last tool call differently",
         CacheLossCause::ReasoningDropped => "the template drops the last answer's reasoning",
+        CacheLossCause::AnswerRetokenised => "the last answer was read back in other tokens",
         CacheLossCause::ServerCleared => "the server cleared its cache, or its slots share one",
         CacheLossCause::NotReported => "the server does not say what was cached",
     }

@@ -7,6 +7,7 @@ use super::template;
 use super::world::{self, Store, TOOL_ITERATIONS, entries};
 use bxcore::id::{CallId, TurnId};
 use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::transcript::{Entry, ToolMode};
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{TurnEvent, TurnReport};
@@ -51,9 +52,13 @@ impl History {
     fn new(bytes: Vec<u8>, mode: ToolMode) -> Self {
         let mut tape = Tape::new(bytes);
         let limit = if tape.rarely(3) { 30_000 } else { 10_000_000 };
+        let mut store = Store::new(limit);
+        if tape.rarely(4) {
+            store.usd_limit = MicroUsd::from_micros(2_500).ok();
+        }
         Self {
             tape,
-            store: Store::new(limit),
+            store,
             backend: world::backend(mode, "one"),
             checker: Checker::new(Rules::strict(Dialect::LlamaServer)),
             requests: 0,
@@ -294,6 +299,13 @@ impl History {
         assert_eq!(report.calls.len(), wanted.len());
         assert!(label.is_within(report.label));
         assert!(self.store.open.is_empty());
+        let cost: MicroUsd = entries(&self.store.lines)
+            .filter_map(|entry| match entry {
+                Entry::TurnEnd(end) => Some(end.cost),
+                _ => None,
+            })
+            .sum();
+        assert_eq!(cost, self.store.spent.usd, "and so is the money");
         let total: u64 = entries(&self.store.lines)
             .filter_map(|entry| match entry {
                 Entry::TurnEnd(end) => Some(end.usage.tokens()),

@@ -5,11 +5,11 @@ use bxcore::chat::{Finish, ModelAnswer, RawMessage, ToolCall};
 use bxcore::code::Code;
 use bxcore::id::{BackendName, ModelCallId, SessionId, TurnId};
 use bxcore::label::{Class, Label};
-use bxcore::money::Price;
+use bxcore::money::{MicroUsd, Price};
 use bxcore::problem::Problem;
 use bxcore::tool::{Repeat, ToolName, ToolSpec};
 use bxcore::transcript::{CallOutcome, Entry, Line, Open, TRANSCRIPT_VERSION, ToolMode, User};
-use bxcore::usage::{Receipt, Spend, UsageSource};
+use bxcore::usage::{Charge, Receipt, Spend, Usage, UsageSource};
 use bxcore::wire::brokerd::CallResult;
 use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendOrigin, BackendState};
 use loopd::config::Sampling;
@@ -24,6 +24,11 @@ use std::sync::Arc;
 
 pub const TOOL_ITERATIONS: u32 = 4;
 pub const ANSWER_TOKENS: u32 = 512;
+
+/// What is set aside for a call of the tool that costs money.
+pub fn consult_reserve() -> MicroUsd {
+    MicroUsd::from_micros(1_000).unwrap()
+}
 
 pub fn backend(mode: ToolMode, name: &str) -> BackendInfo {
     BackendInfo {
@@ -55,8 +60,17 @@ pub fn catalog() -> Arc<Catalog> {
         }),
         tags: BTreeSet::new(),
         repeat: Repeat::Safe,
+        reserve: None,
     };
-    Arc::new(Catalog::new(vec![spec("read_file"), spec("list_dir")]))
+    let paid = ToolSpec {
+        reserve: Some(consult_reserve()),
+        ..spec("consult")
+    };
+    Arc::new(Catalog::new(vec![
+        spec("read_file"),
+        spec("list_dir"),
+        paid,
+    ]))
 }
 
 pub fn receipt(prompt_tokens: u64, completion_tokens: u64) -> Receipt {
@@ -119,6 +133,8 @@ pub fn result(outcome: CallOutcome, content: &str, label: Label) -> CallResult {
         label,
         session_label: label,
         audit: Some(7),
+        charge: None,
+        replayed: false,
     }
 }
 
@@ -131,6 +147,7 @@ pub struct Store {
     pub spent: Spend,
     pub lost: Lost,
     pub limit: u64,
+    pub usd_limit: Option<MicroUsd>,
     pub turn_open: Option<TurnId>,
 }
 
@@ -143,6 +160,7 @@ impl Store {
             spent: Spend::default(),
             lost: Lost::default(),
             limit,
+            usd_limit: None,
             turn_open: None,
         }
     }
@@ -177,6 +195,7 @@ impl Store {
             self.spent = self.spent.plus(settle.actual);
             if settle.source == UsageSource::Lost {
                 self.lost.usage = self.lost.usage.plus(settle.usage);
+                self.lost.cost = self.lost.cost.saturating_add(settle.actual.usd);
             }
         }
         if let Some(call) = commit.release {
@@ -192,6 +211,16 @@ impl Store {
         let reserve = commit.reserve.as_ref()?;
         assert!(self.open.is_empty(), "two model calls at once");
         let left = self.limit - self.spent.tokens;
+        if let Some(limit) = self.usd_limit
+            && reserve.amount.usd > limit.saturating_sub(self.spent.usd)
+        {
+            return Some(Err(Refusal {
+                account: "turn:x:1".to_owned(),
+                axis: Axis::Usd,
+                limit: limit.micros().unsigned_abs(),
+                left: limit.saturating_sub(self.spent.usd).micros().unsigned_abs(),
+            }));
+        }
         if reserve.amount.tokens > left {
             return Some(Err(Refusal {
                 account: "turn:x:1".to_owned(),
@@ -214,6 +243,7 @@ impl Store {
             self.spent = self.spent.plus(held);
             self.lost.usage.model_calls += 1;
             self.lost.usage.prompt_tokens += held.tokens;
+            self.lost.cost = self.lost.cost.saturating_add(held.usd);
         }
     }
 
@@ -262,7 +292,7 @@ pub fn any_answer(tape: &mut Tape, mode: ToolMode, stage: Stage) -> ModelAnswer 
         return reply(mode, "It is done.", None);
     }
     let read = r#"{"name":"read_file","arguments":{"path":"a"}}"#;
-    match tape.below(20) {
+    match tape.below(21) {
         0 => reply(mode, "An answer.", None),
         1 => reply(mode, "", Some(("clock", "{}"))),
         2 => reply(
@@ -304,6 +334,7 @@ pub fn any_answer(tape: &mut Tape, mode: ToolMode, stage: Stage) -> ModelAnswer 
             Some(("read_file", &json!({"path": "x".repeat(3_000)}).to_string())),
         ),
         18 => reply(mode, "", Some(("", ""))),
+        19 => reply(mode, "", Some(("consult", r#"{"path":"why?"}"#))),
         _ => reply(mode, "", Some(("recall", r#"{"query":"cats"}"#))),
     }
 }
@@ -339,6 +370,15 @@ pub fn any_result(tape: &mut Tape, tool: &RunTool, mode: ToolMode) -> CallResult
         };
         return run(own, &tool.arguments, &env);
     }
+    if tool.tool.as_str() == "consult" {
+        assert_eq!(
+            tool.reserved,
+            Some(consult_reserve()),
+            "money is set aside first"
+        );
+        return any_charge(tape, tool);
+    }
+    assert_eq!(tool.reserved, None);
     let secret = Label::new(Class::Secret, true);
     match tape.below(6) {
         0 => result(CallOutcome::Ok, "content of the file", Label::OWNER),
@@ -354,6 +394,30 @@ pub fn any_result(tape: &mut Tape, tool: &RunTool, mode: ToolMode) -> CallResult
         ),
         4 => result(CallOutcome::Ok, "", Label::OWNER),
         _ => result(CallOutcome::Interrupted, &"x".repeat(5_000), Label::OWNER),
+    }
+}
+
+/// What a tool that costs money gives.
+fn any_charge(tape: &mut Tape, tool: &RunTool) -> CallResult {
+    let charge = |micros: i64, source| Charge {
+        usd: MicroUsd::from_micros(micros).unwrap(),
+        usage: Usage::default(),
+        source,
+    };
+    let charged = |charge| CallResult {
+        charge: Some(charge),
+        ..result(CallOutcome::Ok, "Yes.", Label::OWNER)
+    };
+    match tape.below(6) {
+        0 => charged(charge(300, UsageSource::Reported)),
+        1 => charged(charge(consult_reserve().micros(), UsageSource::Lost)),
+        2 => charged(charge(0, UsageSource::Reported)),
+        3 => result(CallOutcome::Denied, "no", Label::BOTTOM),
+        4 => result(CallOutcome::Interrupted, "who knows", Label::OWNER),
+        _ => CallResult {
+            replayed: tool.resumed,
+            ..charged(charge(300, UsageSource::Reported))
+        },
     }
 }
 

@@ -1,0 +1,218 @@
+//! A local model that asks a model elsewhere: found, called, decided, paid and on record, in the
+//! whole house.
+
+use crate::support::{audit_records, verify_audit};
+use bxtest::fault::FaultPoint;
+use bxtest::home::{BackendConfig, TestHome};
+use bxtest::llama::{LlamaServer, Reply, Request};
+use bxtest::provider::{Answer, Provider};
+use serde_json::{Value, json};
+
+const SECRET: &str = "sk-canary-0815-house";
+const GRANT: &str = "[[grant]]\ntool = \"consult\"\nmax_taint = \"private\"\n";
+
+/// A model that looks for a tool, asks with it what it was asked, and repeats the answer.
+fn model(request: &Request) -> Reply {
+    match request.calls_before_in_turn() {
+        0 => Reply::tool_call("find_tool", json!({"query": "ask a more capable model"})),
+        1 => Reply::tool_call(
+            "call_tool",
+            json!({"name": "consult", "arguments": {"question": "Why is the sky blue?"}}),
+        ),
+        _ => Reply::text("It is the light."),
+    }
+}
+
+struct House {
+    home: TestHome,
+    provider: Provider,
+    server: LlamaServer,
+}
+
+impl House {
+    fn new(loopd: &str, answer: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+        let server = LlamaServer::builder().respond(model).start_blocking();
+        let provider = Provider::start(move |number, _| answer(number));
+        let home = TestHome::new();
+        home.write_backends(&[BackendConfig::of_server(&server)]);
+        home.write_config("loopd.toml", loopd);
+        let url = provider.url("127.0.0.1", "/v1/chat/completions");
+        home.write_config(
+            "brokerd.toml",
+            &format!(
+                "[consult]\nurl = \"{url}\"\nmodel = \"big-1\"\nsecret = \"elsewhere\"\n\
+                 price = {{ prompt = \"3\", completion = \"15\" }}\n\
+                 reserve_usd = \"0.50\"\ndaily_usd = \"5\"\n\n{GRANT}"
+            ),
+        );
+        let house = Self {
+            home,
+            provider,
+            server,
+        };
+        house.put_secret(SECRET);
+        house
+    }
+
+    fn put_secret(&self, value: &str) {
+        let folder = self.home.state_dir().join("secrets");
+        std::fs::create_dir_all(&folder).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&folder, private).unwrap();
+        let file = folder.join("elsewhere");
+        bxkit::fsx::write_atomic(&file, value.as_bytes(), 0o600).unwrap();
+    }
+
+    fn ask(&self, session: &str) -> Value {
+        let asked = self
+            .home
+            .cmd("boxmaker")
+            .args([
+                "ask",
+                "Why is the sky blue?",
+                "--json",
+                "--session",
+                session,
+            ])
+            .run();
+        asked.success().json()
+    }
+}
+
+#[test]
+fn a_model_finds_consult_asks_and_the_turn_pays_for_it() {
+    let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
+    let up = house.home.up();
+    let asked = house.ask("chat-c");
+    assert_eq!(asked["outcome"], "completed", "{asked}");
+    let consulted = asked["calls"].as_array().unwrap().iter();
+    let consulted: Vec<_> = consulted.filter(|call| call["tool"] == "consult").collect();
+    assert_eq!(consulted.len(), 1, "{asked}");
+    assert_eq!(consulted[0]["outcome"], "ok", "{asked}");
+    // 1000 tokens at 3 dollars a million and 200 at 15.
+    assert_eq!(asked["cost_usd"], "0.006000", "{asked}");
+    assert_eq!(
+        asked["label"],
+        json!({"class": "private", "untrusted": true})
+    );
+    // The answer has made the session untrusted, so the next question stays here.
+    let again = house.ask("chat-c");
+    let denied = again["calls"].as_array().unwrap().iter();
+    let outcomes: Vec<_> = denied
+        .filter(|call| call["tool"] == "consult")
+        .map(|call| call["outcome"].clone())
+        .collect();
+    assert_eq!(outcomes, ["denied"], "{again}");
+    assert_eq!(again["cost_usd"], "0.000000", "{again}");
+    assert_eq!(house.ask("chat-d")["cost_usd"], "0.006000");
+    assert_eq!(house.provider.connections(), 2);
+
+    // Nobody can read the secret off a process, and nothing printed it.
+    for pid in house.home.processes() {
+        for file in ["environ", "cmdline"] {
+            let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            let found = bytes
+                .windows(SECRET.len())
+                .any(|at| at == SECRET.as_bytes());
+            assert!(!found, "/proc/{pid}/{file}");
+        }
+    }
+    assert_eq!(up.terminate().code(), Some(0));
+    for entry in std::fs::read_dir(house.home.state_dir().join("logs")).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!text.contains(SECRET), "{text}");
+    }
+    let records = audit_records(&house.home);
+    let of_consult = |kind: &str| {
+        let matching = |record: &&Value| record["kind"] == kind && record["tool"] == "consult";
+        records.iter().filter(matching).count()
+    };
+    assert_eq!((of_consult("intent"), of_consult("deny")), (2, 1));
+    verify_audit(&house.home);
+    house.server.assert_clean();
+}
+
+#[test]
+fn a_turn_that_can_not_pay_asks_nobody() {
+    let loopd = "[guardrails]\nusd = \"0.40\"\n";
+    let house = House::new(loopd, |_| Answer::says("Rayleigh scattering.", 1000, 200));
+    let up = house.home.up();
+    let asked = house.ask("chat-p");
+    assert_eq!(asked["outcome"], "completed", "{asked}");
+    let calls = asked["calls"].to_string();
+    assert!(calls.contains("denied"), "{calls}");
+    assert_eq!(asked["cost_usd"], "0.000000");
+    assert_eq!(house.provider.connections(), 0);
+    assert_eq!(up.terminate().code(), Some(0));
+    house.server.assert_clean();
+}
+
+#[test]
+fn a_secret_that_others_can_read_stops_the_house_and_is_not_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let house = House::new("", |_| Answer::Close);
+    let file = house.home.state_dir().join("secrets/elsewhere");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let up = house.home.cmd("boxmaker").arg("up").run().exited(78);
+    assert!(
+        up.stderr.contains("error[consult-secret-unreadable]"),
+        "{}",
+        up.stderr
+    );
+    assert!(up.stderr.contains("elsewhere"), "{}", up.stderr);
+    assert!(!up.stderr.contains(SECRET), "{}", up.stderr);
+}
+
+/// Killed between the record and the first byte, or after the last: nothing is ever sent without
+/// its intent on disk, and an intent without an outcome is told as unknown.
+#[test]
+fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
+    // What nobody can tell is charged for all that was set aside, and nothing twice.
+    const WHOLE: &str = "0.500000";
+    const COUNTED: &str = "0.006000";
+    for (point, is_cut, cost) in [
+        ("brokerd.before-intent", false, COUNTED),
+        ("brokerd.after-intent", true, WHOLE),
+        ("brokerd.before-send", true, WHOLE),
+        ("brokerd.after-send", true, WHOLE),
+        // The ledger has the result already, and only the log does not.
+        ("brokerd.after-label", true, COUNTED),
+        ("brokerd.after-outcome", false, COUNTED),
+    ] {
+        let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
+        let home = &house.home;
+        let fault = FaultPoint::first(point);
+        let log = home.path().join("faults");
+        let up = home
+            .cmd("boxmaker")
+            .arg("up")
+            .fault(&fault)
+            .fault_log(&log)
+            .spawn();
+        up.until("loopd listens", || home.role_pid("loopd").is_some());
+        let asked = house.ask("chat-k");
+        assert_eq!(asked["outcome"], "completed", "{point}: {asked}");
+        assert_eq!(up.terminate().code(), Some(0), "{point}");
+        let records = audit_records(home);
+        let of_consult = |record: &&Value| record["tool"] == "consult";
+        let recorded: Vec<&str> = records
+            .iter()
+            .filter(of_consult)
+            .filter(|record| record["kind"] == "intent")
+            .map(|record| record["body"].as_str().unwrap())
+            .collect();
+        let seen = house.provider.seen();
+        for seen in &seen {
+            let body = std::str::from_utf8(&seen.body).unwrap();
+            assert!(recorded.contains(&body), "{point}: sent without an intent");
+        }
+        assert_eq!(recorded.len(), 1, "{point}: asked again");
+        assert!(seen.len() <= 1, "{point}: sent again");
+        let unknown = records
+            .iter()
+            .filter(|record| record["outcome"] == "unknown");
+        assert_eq!(unknown.count(), usize::from(is_cut), "{point}: {asked}");
+        assert_eq!(asked["cost_usd"], cost, "{point}: {asked}");
+        verify_audit(home);
+    }
+}

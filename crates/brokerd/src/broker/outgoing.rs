@@ -1,0 +1,130 @@
+//! What a call would send, and what the decision has to know of it.
+
+use super::core::{Core, Policy};
+use crate::consult::{self, CONSULT};
+use crate::decision::{Arguments, Facts, Reservation, SecretsFound, sends};
+use crate::ledger::LedgerError;
+use bxcore::code::Code;
+use bxcore::money::MicroUsd;
+use bxcore::tool::{RiskTag, ToolName, ToolSpec};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The exact bytes of a request that leaves the box: those on record are those that are sent.
+#[derive(Debug, Clone)]
+pub(super) struct Body(pub(super) Arc<str>);
+
+impl AsRef<[u8]> for Body {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl Policy {
+    /// What a tool lacks here that it can't work without.
+    pub(super) fn lacks(&self, tool: &ToolName) -> Option<Code> {
+        (tool.as_str() == CONSULT && self.consult.is_none()).then_some(Code::ConsultNotConfigured)
+    }
+
+    /// The body that a call would send, if it is one that sends a body of ours.
+    pub(super) fn body(&self, tool: &ToolName, arguments: &Arguments) -> Option<Body> {
+        let Arguments::Valid(arguments) = arguments else {
+            return None;
+        };
+        let consult = self.consult.as_ref().filter(|_| tool.as_str() == CONSULT)?;
+        let settings = consult.settings();
+        let body = consult::body(&settings.model, settings.temperature, arguments)?;
+        Some(Body(body.into()))
+    }
+
+    fn destination(&self, tool: &ToolName) -> Option<String> {
+        let consult = self.consult.as_ref().filter(|_| tool.as_str() == CONSULT)?;
+        Some(consult.settings().url.host().to_owned())
+    }
+}
+
+impl Core {
+    /// What the decision has to know beyond the call itself.
+    pub(super) fn facts(
+        &self,
+        name: &ToolName,
+        tool: Option<&ToolSpec>,
+        arguments: &Arguments,
+        body: Option<&Body>,
+        reserved: Option<MicroUsd>,
+    ) -> Result<Facts, LedgerError> {
+        let Some(tool) = tool else {
+            return Ok(Facts::default());
+        };
+        Ok(Facts {
+            lacks: self.policy.lacks(name),
+            destination: self.policy.destination(name),
+            secrets: self.secrets_in(tool, arguments, body),
+            reservation: self.reservation(tool, reserved)?,
+            ..Facts::default()
+        })
+    }
+
+    fn secrets_in(
+        &self,
+        tool: &ToolSpec,
+        arguments: &Arguments,
+        body: Option<&Body>,
+    ) -> SecretsFound {
+        let Arguments::Valid(arguments) = arguments else {
+            return SecretsFound::Absent;
+        };
+        if !sends(tool) {
+            return SecretsFound::Absent;
+        }
+        // As it goes out, and as whoever reads it there gets it.
+        let mut texts: Vec<&[u8]> = body.iter().map(AsRef::as_ref).collect();
+        strings(arguments, &mut texts);
+        match self.policy.secrets.found_in(&texts) {
+            Some(name) => SecretsFound::Present { name },
+            None => SecretsFound::Absent,
+        }
+    }
+
+    fn reservation(
+        &self,
+        tool: &ToolSpec,
+        reserved: Option<MicroUsd>,
+    ) -> Result<Reservation, LedgerError> {
+        let (Some(needed), Some(consult)) = (tool.reserve, &self.policy.consult) else {
+            return Ok(Reservation::Missing);
+        };
+        if !tool.tags.contains(&RiskTag::Spend) || reserved.is_none_or(|held| held < needed) {
+            return Ok(Reservation::Missing);
+        }
+        let spent = self.ledger.spent(tool.name.as_str(), self.today())?;
+        let fits = spent.saturating_add(needed) <= consult.settings().daily_usd.0;
+        Ok(if fits {
+            Reservation::Held
+        } else {
+            Reservation::DayLimit
+        })
+    }
+
+    /// The day (UTC) that money is counted for.
+    pub(super) fn today(&self) -> Date {
+        (self.now)().to_zoned(TimeZone::UTC).date()
+    }
+}
+
+/// Every text within arguments: names and values, whatever holds them.
+fn strings<'a>(value: &'a Value, found: &mut Vec<&'a [u8]>) {
+    match value {
+        Value::String(text) => found.push(text.as_bytes()),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
+        Value::Object(members) => {
+            for (name, value) in members {
+                found.push(name.as_bytes());
+                strings(value, found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

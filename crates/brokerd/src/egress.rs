@@ -1,0 +1,15 @@
+//! The one way from brokerd to the network.
+//!
+//! HTTP/1.1, one request on one connection, to an address that was looked up once. No redirect is
+//! followed, nothing is repeated, no proxy, no cookie, no compression, and no header but the few
+//! that [`exchange`] names. What the other side says can't make a second request happen.
+
+mod endpoint;
+mod error;
+mod exchange;
+mod tls;
+
+pub use endpoint::{Endpoint, EndpointError};
+pub use error::EgressError;
+pub use exchange::{Bounds, CONNECT_TIMEOUT_SECS, Client, Reply};
+pub use tls::{Roots, RootsError};

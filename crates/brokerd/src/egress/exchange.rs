@@ -1,0 +1,244 @@
+//! One request, one answer.
+
+use super::endpoint::Endpoint;
+use super::error::EgressError;
+use super::tls::Roots;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a connection may take to be made, its TLS apart, in seconds.
+pub const CONNECT_TIMEOUT_SECS: u64 = 5;
+/// How many headers an answer may have.
+const MAX_HEADERS: usize = 100;
+const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
+const JSON: &str = "application/json";
+
+/// Sends requests to one place.
+#[derive(Debug, Clone)]
+pub struct Client {
+    endpoint: Endpoint,
+    roots: Option<Roots>,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: StatusCode,
+    /// When to ask again, as the other side says.
+    pub retry_after: Option<String>,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// The limits of one exchange.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// How long it may take from the look-up of the name to the last byte, in milliseconds.
+    pub timeout_ms: u64,
+    /// How long the answer's body may be, in bytes.
+    pub max_bytes: usize,
+}
+
+impl Client {
+    /// For an endpoint; one that is spoken to through TLS needs `roots`.
+    pub fn new(endpoint: Endpoint, roots: Option<Roots>) -> Self {
+        Self { endpoint, roots }
+    }
+
+    /// Where it sends to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Posts a body of JSON exactly as it is, and reads the whole answer.
+    ///
+    /// # Errors
+    /// There is no whole answer within the bounds. An answer of whatever status is none.
+    pub async fn post_json(
+        &self,
+        bearer: &str,
+        body: Bytes,
+        bounds: Bounds,
+    ) -> Result<Reply, EgressError> {
+        let sent = AtomicBool::new(false);
+        let exchange = self.exchange(bearer, body, bounds.max_bytes, &sent);
+        let within = Duration::from_millis(bounds.timeout_ms);
+        match tokio::time::timeout(within, exchange).await {
+            Ok(done) => done,
+            Err(_) => Err(EgressError::TimedOut {
+                timeout_ms: bounds.timeout_ms,
+                sent: sent.load(Ordering::Relaxed),
+            }),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        bearer: &str,
+        body: Bytes,
+        max_bytes: usize,
+        sent: &AtomicBool,
+    ) -> Result<Reply, EgressError> {
+        let request = self.request(bearer, body).map_err(EgressError::Request)?;
+        let stream = self.connect().await?;
+        // A connection that is dropped half way is closed, so a call that is given up ends there.
+        match &self.roots {
+            Some(roots) if self.endpoint.is_tls() => {
+                let stream = self.handshake(roots, stream).await?;
+                talk(stream, request, max_bytes, sent).await
+            }
+            _ => talk(stream, request, max_bytes, sent).await,
+        }
+    }
+
+    fn request(
+        &self,
+        bearer: &str,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, axum::http::Error> {
+        let mut authorization = HeaderValue::try_from(format!("Bearer {bearer}"))?;
+        authorization.set_sensitive(true);
+        Request::builder()
+            .method(Method::POST)
+            .uri(self.endpoint.path())
+            .header(header::HOST, self.endpoint.authority())
+            .header(header::USER_AGENT, USER_AGENT)
+            .header(header::ACCEPT, JSON)
+            .header(header::CONTENT_TYPE, JSON)
+            .header(header::AUTHORIZATION, authorization)
+            .header(header::CONNECTION, "close")
+            .body(Full::new(body))
+    }
+
+    async fn connect(&self) -> Result<TcpStream, EgressError> {
+        let host = self.endpoint.host();
+        let addresses = self.addresses().await?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in addresses {
+            let within = Duration::from_secs(CONNECT_TIMEOUT_SECS);
+            match tokio::time::timeout(within, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    // It only delays small writes; without it the exchange is merely slower.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(EgressError::Connect {
+            host: host.to_owned(),
+            source: last,
+        })
+    }
+
+    /// Where the host is, asked once.
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, EgressError> {
+        let (host, port) = (self.endpoint.host(), self.endpoint.port());
+        if let Some(ip) = self.endpoint.ip() {
+            return Ok(vec![SocketAddr::new(ip, port)]);
+        }
+        let failed = |source| EgressError::Dns {
+            host: host.to_owned(),
+            source,
+        };
+        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
+            .await
+            .map_err(failed)?
+            .collect();
+        if found.is_empty() {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
+        // `localhost` is what the system says it is, and the request goes out unprotected.
+        let strays = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
+        match found.iter().find(strays) {
+            Some(address) if !self.endpoint.is_tls() => Err(EgressError::Refused {
+                host: host.to_owned(),
+                leads_to: address.ip().to_string(),
+            }),
+            _ => Ok(found),
+        }
+    }
+
+    async fn handshake(
+        &self,
+        roots: &Roots,
+        stream: TcpStream,
+    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, EgressError> {
+        let host = self.endpoint.host();
+        let failed = |source| EgressError::Tls {
+            host: host.to_owned(),
+            source,
+        };
+        let name = match self.endpoint.ip() {
+            Some(ip) => ServerName::from(IpAddr::to_canonical(&ip)),
+            None => ServerName::try_from(host.to_owned())
+                .map_err(|error| failed(io::Error::other(error)))?,
+        };
+        TlsConnector::from(roots.config())
+            .connect(name, stream)
+            .await
+            .map_err(failed)
+    }
+}
+
+async fn talk(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+    max_bytes: usize,
+    sent: &AtomicBool,
+) -> Result<Reply, EgressError> {
+    let (mut sender, connection) = http1::Builder::new()
+        .max_headers(MAX_HEADERS)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(EgressError::Broken)?;
+    let _driver = AbortOnDropHandle::new(tokio::spawn(async move {
+        // How the connection ends shows in the answer.
+        let _ = connection.await;
+    }));
+    sent.store(true, Ordering::Relaxed);
+    let answer = sender
+        .send_request(request)
+        .await
+        .map_err(EgressError::Broken)?;
+    let status = answer.status();
+    let retry_after = shown(answer.headers(), &header::RETRY_AFTER);
+    let body = read_whole(answer.into_body(), max_bytes).await?;
+    Ok(Reply {
+        status,
+        retry_after,
+        body,
+    })
+}
+
+async fn read_whole(body: Incoming, max_bytes: usize) -> Result<Bytes, EgressError> {
+    match Limited::new(body, max_bytes).collect().await {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) => Err(match error.downcast::<hyper::Error>() {
+            Ok(error) => EgressError::CutOff(*error),
+            Err(_) => EgressError::TooLong { max_bytes },
+        }),
+    }
+}
+
+/// A header of the answer, where it is short and plain.
+fn shown(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+    const MAX_SHOWN_BYTES: usize = 64;
+    let text = headers.get(name)?.to_str().ok()?;
+    (text.len() <= MAX_SHOWN_BYTES).then(|| text.to_owned())
+}

@@ -1,0 +1,120 @@
+//! The shapes in which a secret could leave the box: as it is, and as the usual encodings write it.
+//!
+//! This finds what is sent by mistake or by a clumsy trick. Nothing finds a secret that somebody
+//! takes the trouble to scramble, which is why labels and grants come first.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use bxcore::text::hex;
+use secrecy::zeroize::Zeroize;
+
+/// The shortest piece that is looked for, in bytes: a shorter one stands in too much by chance.
+const MIN_SHAPE_BYTES: usize = 6;
+
+/// Everything that one secret is looked for as. Wiped when dropped.
+#[derive(Clone)]
+pub(super) struct Shapes(Vec<String>);
+
+impl std::fmt::Debug for Shapes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shapes({})", self.0.len())
+    }
+}
+
+impl Drop for Shapes {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl Shapes {
+    pub(super) fn of(secret: &str) -> Self {
+        let bytes = secret.as_bytes();
+        let lower = hex(bytes);
+        let reversed: String = secret.chars().rev().collect();
+        let mut shapes = vec![
+            lower.to_ascii_uppercase(),
+            lower,
+            percent_encoded(bytes),
+            reversed,
+        ];
+        for offset in 0..3 {
+            shapes.extend(in_base64(bytes, offset));
+        }
+        // A short shape would be found everywhere, but the secret itself is looked for however
+        // short it is: that it stands somewhere by chance is the owner's to mend.
+        shapes.retain(|shape| shape.len() >= MIN_SHAPE_BYTES);
+        shapes.push(secret.to_owned());
+        shapes.sort_unstable();
+        shapes.dedup();
+        Self(shapes)
+    }
+
+    /// Whether the secret stands in a text, in whichever shape.
+    pub(super) fn stand_in(&self, text: &[u8]) -> bool {
+        self.0
+            .iter()
+            .any(|shape| memchr::memmem::find(text, shape.as_bytes()).is_some())
+    }
+}
+
+/// The characters of a base64 text that depend on these bytes alone, wherever they begin in it.
+fn in_base64(bytes: &[u8], offset: usize) -> [String; 2] {
+    let mut padded = vec![0; offset];
+    padded.extend_from_slice(bytes);
+    // Three bytes are four characters; those that hold bits of a neighbour are cut off.
+    let first = (offset * 8).div_ceil(6);
+    let last = padded.len() * 8 / 6;
+    let cut = |text: String| text.get(first..last).unwrap_or_default().to_owned();
+    let shapes = [
+        cut(STANDARD_NO_PAD.encode(&padded)),
+        cut(URL_SAFE_NO_PAD.encode(&padded)),
+    ];
+    padded.zeroize();
+    shapes
+}
+
+/// As a query writes it: everything but letters, digits and `-_.~` as `%XX`.
+fn percent_encoded(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(byte) {
+            text.push(char::from(*byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_found_in_every_usual_shape() {
+        let secret = "sk-test/9f+3=Zq";
+        let shapes = Shapes::of(secret);
+        let found = |text: &str| shapes.stand_in(text.as_bytes());
+        assert!(found(&format!("tell me about {secret}!")));
+        assert!(found(&hex(secret.as_bytes())));
+        assert!(found(&hex(secret.as_bytes()).to_uppercase()));
+        assert!(found("q=sk-test%2F9f%2B3%3DZq&x"));
+        assert!(found(&secret.chars().rev().collect::<String>()));
+        for lead in ["", "a", "ab", "abc", "Bearer "] {
+            let text = format!("{lead}{secret} and more");
+            assert!(found(&STANDARD_NO_PAD.encode(&text)), "{lead}");
+            assert!(found(&URL_SAFE_NO_PAD.encode(&text)), "{lead}");
+        }
+        for other in ["", "sk-test/9f+3=Z", "sk-test", "%2F9f%2B3"] {
+            assert!(!found(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_short_secret_is_looked_for_as_it_is() {
+        let shapes = Shapes::of("ab");
+        assert!(shapes.stand_in(b"xxabxx"));
+        assert!(!shapes.stand_in(b"6162 YW"));
+    }
+}
