@@ -2,6 +2,7 @@
 //!
 //! The format is in `bxcore::audit`. A write or a sync that fails ends all writing for good.
 
+mod checkpoints;
 mod error;
 mod open;
 mod payload;
@@ -9,6 +10,7 @@ mod record;
 mod segment;
 mod writer;
 
+pub use checkpoints::CHECKPOINT_RECORDS;
 pub use error::AuditError;
 pub use open::{OpenIntent, Opened};
 pub use record::{Decided, Ended, Raw, Record};

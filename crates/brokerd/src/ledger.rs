@@ -4,6 +4,7 @@
 //! One connection, one writer. Labels only rise: the rule is in the code and in the database.
 
 mod calls;
+mod checkpoint;
 mod copy;
 mod error;
 mod files;

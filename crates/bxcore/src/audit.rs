@@ -108,6 +108,36 @@ impl Head {
     }
 }
 
+/// What every signed message of a checkpoint begins with.
+const CHECKPOINT_DOMAIN: &[u8] = b"bx-checkpoint-v1\0";
+
+/// The head of a chain at some moment, signed: a log that lacks this record was cut off since, or
+/// is an older copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checkpoint {
+    /// The number of a record.
+    pub seq: u64,
+    /// Its hash, as 64 hex digits.
+    pub hash: String,
+    /// When it was signed.
+    pub ts: String,
+    /// The Ed25519 key to check the signature with, as 64 hex digits.
+    pub key: String,
+    /// The signature over [`Self::message`], as 128 hex digits.
+    pub signature: String,
+}
+
+impl Checkpoint {
+    /// What is signed: `"bx-checkpoint-v1\0" ‖ seq as 8 bytes, the highest first ‖ hash, 32 bytes`.
+    pub fn message(head: &Head) -> Vec<u8> {
+        let mut message = CHECKPOINT_DOMAIN.to_vec();
+        message.extend_from_slice(&head.seq.to_be_bytes());
+        message.extend_from_slice(&head.hash);
+        message
+    }
+}
+
 /// How a line breaks the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ChainError {

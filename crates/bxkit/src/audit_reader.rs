@@ -3,6 +3,7 @@
 //! brokerd walks its own log with this at every start, the CLI verifies with it offline. The
 //! format is in `bxcore::audit`.
 
+mod checkpoint;
 mod error;
 mod find;
 mod latest;
@@ -11,6 +12,7 @@ mod segments;
 mod verify;
 mod walk;
 
+pub use checkpoint::{CHECKPOINT_FILE, CheckpointError, read_checkpoint};
 pub use error::{AuditFault, Place};
 pub use find::{Found, find, payload};
 pub use latest::latest;

@@ -132,6 +132,93 @@ fn a_model_finds_consult_asks_and_the_turn_pays_for_it() {
     house.server.assert_clean();
 }
 
+/// What was captured on the wire is what is on record, and a changed byte is found.
+#[test]
+fn a_captured_request_is_compared_with_the_record() {
+    let house = House::new("", |_| Answer::says("Rayleigh scattering.", 10, 2));
+    let up = house.home.up();
+    house.ask("chat-w");
+    let records = audit_records(&house.home);
+    let intent = records
+        .iter()
+        .find(|record| record["kind"] == "intent" && record["tool"] == "consult")
+        .expect("an intent");
+    let seq = intent["seq"].to_string();
+    let seen = house.provider.seen().remove(0);
+    let file = house.home.path().join("wire");
+    let diff = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        let compared = house.home.cmd("boxmaker").args(["audit", "diff", &seq]);
+        compared.arg("--wire").arg(&file).run()
+    };
+    let whole = [seen.head.as_slice(), &seen.body].concat();
+    for same in [whole.as_slice(), &seen.body] {
+        let equal = diff(same);
+        assert_eq!(equal.code(), Some(0), "{}{}", equal.stdout, equal.stderr);
+        assert!(equal.stdout.starts_with("equal: "), "{}", equal.stdout);
+    }
+    let mut changed = whole.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    let differs = diff(&changed);
+    assert_eq!(differs.code(), Some(1));
+    let at = format!("different from byte {} on", seen.body.len() - 1);
+    assert!(differs.stdout.starts_with(&at), "{}", differs.stdout);
+    assert_eq!(up.terminate().code(), Some(0));
+}
+
+/// The owner's checkpoint, kept elsewhere, finds an end that was cut off; and one that was changed
+/// is no checkpoint.
+#[test]
+fn the_owners_checkpoint_finds_a_cut_log() {
+    let house = House::new("", |_| Answer::says("Rayleigh scattering.", 10, 2));
+    let home = &house.home;
+    let up = home.up();
+    house.ask("chat-w");
+    let signed = home.cmd("boxmaker").args(["audit", "checkpoint"]).run();
+    let signed = signed.success().stdout;
+    assert_eq!(up.terminate().code(), Some(0));
+    let file = home.path().join("checkpoint");
+    std::fs::write(&file, &signed).unwrap();
+    let verify = |file: &std::path::Path| {
+        let verified = home
+            .cmd("boxmaker")
+            .args(["audit", "verify", "--checkpoint"]);
+        verified.arg(file).run()
+    };
+    verify(&file).success();
+    let seq = serde_json::from_str::<Value>(&signed).unwrap()["seq"]
+        .as_u64()
+        .unwrap();
+    let changed = home.path().join("changed");
+    let other = signed.replace(&format!("\"seq\":{seq}"), &format!("\"seq\":{}", seq - 1));
+    assert_ne!(other, signed);
+    std::fs::write(&changed, other).unwrap();
+    let refused = verify(&changed).exited(2);
+    assert!(refused.stderr.contains("signature"), "{}", refused.stderr);
+
+    let segment = home.state_dir().join("audit/000001.jsonl");
+    let text = std::fs::read_to_string(&segment).unwrap();
+    let kept: Vec<&str> = text
+        .lines()
+        .take(usize::try_from(seq).unwrap() - 1)
+        .collect();
+    std::fs::write(&segment, format!("{}\n", kept.join("\n"))).unwrap();
+    let found = verify(&file);
+    assert_ne!(found.code(), Some(0));
+    assert!(
+        found.stderr.contains("audit-chain-broken"),
+        "{}",
+        found.stderr
+    );
+    // The house doesn't start on it either.
+    let up = home.cmd("boxmaker").arg("up").run().exited(78);
+    assert!(
+        up.stderr.contains("error[audit-chain-broken]"),
+        "{}",
+        up.stderr
+    );
+}
+
 #[test]
 fn a_turn_that_can_not_pay_asks_nobody() {
     let loopd = "[guardrails]\nusd = \"0.40\"\n";

@@ -1,15 +1,16 @@
 //! Opening the log: lock, check from the first record on, move a torn tail aside.
 
+use super::checkpoints::{self, Checkpoints};
 use super::error::AuditError;
 use super::payload;
 use super::record::Record;
 use super::segment::Segment;
 use super::writer::{Boot, Log, Synced};
-use bxcore::audit::{Kind, MAX_SEGMENT_BYTES, sha256_hex};
+use bxcore::audit::{Checkpoint, Kind, MAX_SEGMENT_BYTES, sha256_hex};
 use bxkit::audit_reader::{self, LastSegment, Payloads, Tail};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -27,6 +28,8 @@ pub struct Opened {
     pub log: Log,
     /// Intents that have no outcome, by their number: the process died between the two.
     pub open_intents: BTreeMap<u64, OpenIntent>,
+    /// What each checkpoint in it says of the chain: numbers and hashes of records that it has.
+    pub signed: HashMap<u64, String>,
 }
 
 /// An intent without an outcome.
@@ -73,6 +76,8 @@ impl Log {
         let lock = lock(folder)?;
         let mut open_intents = BTreeMap::new();
         let mut recorded = HashSet::new();
+        let mut signed = HashMap::new();
+        let mut last_checkpoint = 0;
         let walked =
             audit_reader::walk(folder, Tail::Measured, Payloads::Skipped, |record, _, _| {
                 match &*record.kind {
@@ -87,9 +92,20 @@ impl Log {
                         let recovered = serde_json::from_str::<Recovered>(body);
                         recorded.extend(recovered.ok().map(|recovered| recovered.file));
                     }
+                    "checkpoint" => {
+                        last_checkpoint = record.seq;
+                        let body = record.body.as_deref().unwrap_or_default();
+                        let checkpoint = serde_json::from_str::<Checkpoint>(body).ok();
+                        signed.extend(checkpoint.map(|signed| (signed.seq, signed.hash)));
+                    }
                     _ => {}
                 }
             })?;
+        if let Some(beside) = checkpoints::beside(folder)?
+            && signed.get(&beside.seq) != Some(&beside.hash)
+        {
+            return Err(AuditError::Behind { seq: beside.seq });
+        }
         if let Some(last) = walked.last.as_ref().filter(|last| last.torn_bytes > 0) {
             move_aside(folder, last)?;
         }
@@ -106,10 +122,15 @@ impl Log {
             staged: Vec::new(),
             needs_sync: false,
             has_failed: false,
+            checkpoints: Checkpoints::open(folder, last_checkpoint, now)?,
             _lock: lock,
         };
         log.record_torn_tails(&recorded, now)?;
-        Ok(Opened { log, open_intents })
+        Ok(Opened {
+            log,
+            open_intents,
+            signed,
+        })
     }
 
     /// Puts every tail that was moved aside on record, also one that was moved just before an

@@ -1,5 +1,6 @@
 //! The writer: stages records, writes them in one go, syncs on demand, begins new segments.
 
+use super::checkpoints::Checkpoints;
 use super::error::AuditError;
 use super::payload;
 use super::record::{self, Record, Stamp};
@@ -37,6 +38,7 @@ pub struct Log {
     pub(super) staged: Vec<u8>,
     pub(super) needs_sync: bool,
     pub(super) has_failed: bool,
+    pub(super) checkpoints: Checkpoints,
     /// Held as long as the log is open.
     pub(super) _lock: File,
 }
@@ -65,17 +67,19 @@ impl Log {
 
     /// Writes everything staged.
     pub fn flush(&mut self, synced: Synced) -> Result<(), AuditError> {
-        self.guarded(|log| {
-            log.write_staged()?;
-            if synced == Synced::Now && log.needs_sync {
-                log.sync()
-            } else {
-                Ok(())
-            }
-        })
+        self.guarded(|log| log.try_flush(synced))
     }
 
-    fn guarded<T>(
+    pub(super) fn try_flush(&mut self, synced: Synced) -> Result<(), AuditError> {
+        self.write_staged()?;
+        if synced == Synced::Now && self.needs_sync {
+            self.sync()
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn guarded<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, AuditError>,
     ) -> Result<T, AuditError> {
@@ -87,7 +91,7 @@ impl Log {
         done
     }
 
-    fn try_stage(
+    pub(super) fn try_stage(
         &mut self,
         kind: Kind,
         record: &Record<'_>,

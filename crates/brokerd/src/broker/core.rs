@@ -7,7 +7,7 @@ use crate::consult::Consult;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, Spot};
 use crate::secrets::Secrets;
 use crate::tools::{Places, Registry, Tool};
-use bxcore::audit::Kind;
+use bxcore::audit::{Checkpoint, Kind};
 use bxcore::code::Code;
 use bxcore::grant::Grant;
 use bxcore::label::Label;
@@ -173,6 +173,13 @@ impl Core {
                 batch.synced = Synced::Now;
                 batch.give(reply, Ok(seq))
             }
+            Job::Checkpoint { reply } => {
+                batch.after(move |core, done| {
+                    let signed = done.clone().and_then(|()| core.checkpoint());
+                    let _ = reply.send(signed);
+                });
+                Ok(())
+            }
             Job::Status { reply } => {
                 batch.after(|core, done| {
                     let head = core.log.head();
@@ -204,6 +211,7 @@ impl Core {
             Job::Begin { reply, .. } => tell(reply, problem),
             Job::Note { reply, .. } => tell(reply, problem),
             Job::Status { reply } => tell(reply, problem),
+            Job::Checkpoint { reply } => tell(reply, problem),
             Job::Finish { key, reply, .. } => {
                 self.lose(&key, problem);
                 tell(reply, problem);
@@ -239,6 +247,7 @@ impl Core {
             | Job::Tools { .. }
             | Job::Explain { .. }
             | Job::Note { .. }
+            | Job::Checkpoint { .. }
             | Job::Status { .. } => false,
         };
         if must_be_on_disk {
@@ -277,7 +286,43 @@ impl Core {
         if has(Kind::Outcome) {
             fault::point("brokerd.after-outcome");
         }
+        if self.log.is_checkpoint_due((self.now)()) {
+            self.checkpoint()?;
+        }
         Ok(())
+    }
+
+    /// Signs the log as it is. Whatever keeps that from the disk ends all granting.
+    pub(super) fn checkpoint(&mut self) -> Result<Checkpoint, Problem> {
+        if let Some(problem) = &self.halted {
+            return Err(problem.clone());
+        }
+        let signed = self.log.checkpoint((self.now)()).map_err(|error| {
+            let problem = error.problem();
+            self.halted = Some(problem.clone());
+            problem
+        })?;
+        let kept = self
+            .ledger
+            .begin(Durability::Disk)
+            .and_then(|()| self.ledger.keep_signed(&signed))
+            .and_then(|()| self.ledger.commit());
+        if let Err(error) = kept {
+            self.ledger.roll_back();
+            return Err(error.problem());
+        }
+        Ok(signed)
+    }
+
+    /// Brings everything to disk at the end, and signs it.
+    pub(super) fn close(&mut self) {
+        self.sync();
+        if self.halted.is_none()
+            && self.log.is_past_checkpoint()
+            && let Err(problem) = self.checkpoint()
+        {
+            tracing::error!(code = %problem.code, "{problem}");
+        }
     }
 
     fn write(&mut self, batch: &Batch) -> Result<(), crate::audit::AuditError> {

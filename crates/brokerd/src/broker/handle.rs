@@ -8,6 +8,7 @@ use super::outgoing::Body;
 use crate::consult::Consult;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
+use bxcore::audit::Checkpoint;
 use bxcore::code::Code;
 use bxcore::grant::Grant;
 use bxcore::id::SessionId;
@@ -122,6 +123,11 @@ impl Broker {
     /// The head of the audit log.
     pub async fn audit_status(&self) -> Result<AuditStatus, Problem> {
         self.ask(|reply| Job::Status { reply }).await
+    }
+
+    /// Signs the log as it is.
+    pub async fn checkpoint(&self) -> Result<Checkpoint, Problem> {
+        self.ask(|reply| Job::Checkpoint { reply }).await
     }
 
     /// Decides a call and runs it if it may; the same call again gets the same answer.

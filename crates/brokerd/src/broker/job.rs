@@ -3,7 +3,7 @@
 use super::outgoing::Body;
 use crate::ledger::Key;
 use crate::tools::{Output, Tool};
-use bxcore::audit::Kind;
+use bxcore::audit::{Checkpoint, Kind};
 use bxcore::id::SessionId;
 use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
@@ -55,6 +55,9 @@ pub(super) enum Job {
     },
     Status {
         reply: Reply<AuditStatus>,
+    },
+    Checkpoint {
+        reply: Reply<Checkpoint>,
     },
 }
 

@@ -30,7 +30,7 @@ pub(super) fn keep(mut core: Core, mut jobs: mpsc::Receiver<Job>, halt: impl FnO
         };
         match first {
             Err(_) => core.sync(),
-            Ok(None) => break core.sync(),
+            Ok(None) => break core.close(),
             Ok(Some(first)) => {
                 batch.push(first);
                 while batch.len() < MAX_BATCH_JOBS {

@@ -79,6 +79,7 @@ pub fn open(
     let crate::audit::Opened {
         mut log,
         open_intents,
+        signed,
     } = Log::open(&audit_folder, boot, now())?;
     let ledger_file = home.broker_db();
     make_private(&ledger_file).map_err(|source| StartError::Folder {
@@ -86,6 +87,11 @@ pub fn open(
         source,
     })?;
     let mut ledger = Ledger::open(&ledger_file)?;
+    if let Some((seq, hash)) = ledger.last_signed()?
+        && signed.get(&seq) != Some(&hash)
+    {
+        return Err(AuditError::Behind { seq }.into());
+    }
     settle(&mut ledger, &mut log, &open_intents, now)?;
     let config = Record {
         body: Some(&loaded.text),

@@ -3,6 +3,7 @@
 use crate::broker::Broker;
 use axum::Json;
 use axum::extract::{Path, State};
+use bxcore::audit::Checkpoint;
 use bxcore::grant::Grant;
 use bxcore::tool::ToolSpec;
 use bxcore::wire::brokerd::AuditStatus;
@@ -37,6 +38,15 @@ pub(super) async fn audit_status(
 ) -> Result<Json<AuditStatus>, ApiError> {
     caller.must_be(OWNER)?;
     Ok(Json(broker.audit_status().await?))
+}
+
+/// `POST /v1/audit/checkpoint`
+pub(super) async fn checkpoint(
+    State(broker): State<Broker>,
+    caller: Caller,
+) -> Result<Json<Checkpoint>, ApiError> {
+    caller.must_be(OWNER)?;
+    Ok(Json(broker.checkpoint().await?))
 }
 
 /// `GET /v1/audit/{seq}`

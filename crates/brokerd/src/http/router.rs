@@ -20,6 +20,7 @@ pub fn router(broker: Broker) -> Router {
         .route("/v1/grants", get(owner::grants))
         .route("/v1/tools", get(owner::tools))
         .route("/v1/audit", get(owner::audit_status))
+        .route("/v1/audit/checkpoint", post(owner::checkpoint))
         .route("/v1/audit/{seq}", get(owner::audit_record))
         .with_state(broker)
 }

@@ -54,6 +54,13 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (tool, day)
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE checkpoint (
+        one  INTEGER PRIMARY KEY CHECK (one = 1),
+        seq  INTEGER NOT NULL CHECK (seq >= 0),
+        hash TEXT NOT NULL
+    );
+",
 ];
 
 /// How many compiled statements are kept.

@@ -10,6 +10,7 @@
 
 mod audit_log;
 mod calls;
+mod checkpoints;
 mod consult;
 mod decision;
 mod disk_faults;

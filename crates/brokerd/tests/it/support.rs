@@ -185,7 +185,7 @@ impl TestHome {
         audit_reader::segments(&self.home.audit_dir()).unwrap()
     }
 
-    /// The log's records as JSON.
+    /// The log's records as JSON, without the checkpoints that each end of brokerd adds.
     pub(crate) fn records(&self) -> Vec<serde_json::Value> {
         let text: String = self
             .segments()
@@ -193,7 +193,8 @@ impl TestHome {
             .map(|path| std::fs::read_to_string(path).unwrap())
             .collect();
         text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .filter(|record| record["kind"] != "checkpoint")
             .collect()
     }
 

@@ -11,6 +11,7 @@
 //! | `GET /v1/grants` | | `Vec<Grant>` |
 //! | `GET /v1/tools` | owner only | `Vec<ToolSpec>`, whatever any session may use |
 //! | `GET /v1/audit/{seq}` | owner only | `serde_json::Value`, intent and outcome joined |
+//! | `POST /v1/audit/checkpoint` | owner only | [`crate::audit::Checkpoint`], made now |
 //! | `GET /v1/audit` | owner only | [`AuditStatus`] |
 
 use crate::code::Code;

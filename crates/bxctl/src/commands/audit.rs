@@ -2,11 +2,13 @@
 //!
 //! Verifying and listing need nothing that runs: they read the files themselves.
 
+mod checkpoint;
 mod record;
+mod wire;
 
 use super::grants::no_record;
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxkit::audit_reader::{AuditFault, Expected, Verified, latest, verify};
@@ -25,6 +27,10 @@ pub enum AuditCommand {
     Show(ShowArgs),
     /// Check every line, hash, number, body and payload file.
     Verify(VerifyArgs),
+    /// Sign the log as it is now and print that, to be kept where nothing here can change it.
+    Checkpoint,
+    /// Compare the exact bytes on record with a request that was captured on the wire.
+    Diff(DiffArgs),
 }
 
 /// Options of `audit list`.
@@ -50,6 +56,19 @@ pub struct VerifyArgs {
     /// A record that the log must have, as `SEQ:HASH`: finds a tail that was cut off.
     #[arg(long, value_name = "SEQ:HASH", value_parser = parse_expected)]
     pub head: Option<Expected>,
+    /// A file that `audit checkpoint` wrote: finds a tail that was cut off since, and an older copy.
+    #[arg(long, value_name = "FILE", conflicts_with = "head")]
+    pub checkpoint: Option<PathBuf>,
+}
+
+/// Options of `audit diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// The number of the record of what was sent.
+    pub seq: u64,
+    /// The captured request: with its head, or the body alone.
+    #[arg(long, value_name = "FILE")]
+    pub wire: PathBuf,
 }
 
 /// Reads `12:9f…`.
@@ -72,6 +91,8 @@ pub(crate) async fn run(context: &Context<'_>, command: AuditCommand) -> Outcome
         AuditCommand::List(args) => list(context, args.count),
         AuditCommand::Show(args) => show(context, args.seq).await,
         AuditCommand::Verify(args) => check(context, &args),
+        AuditCommand::Checkpoint => checkpoint::make(context).await,
+        AuditCommand::Diff(args) => wire::diff(context, &args).await,
     }
 }
 
@@ -97,14 +118,7 @@ fn list(context: &Context<'_>, count: u16) -> Outcome {
 }
 
 async fn show(context: &Context<'_>, seq: u64) -> Outcome {
-    let connection = ensure_up(context).await?;
-    let record: Value = match connection.brokerd.get(&format!("/v1/audit/{seq}")).await {
-        Ok(record) => record,
-        Err(CallError::Refused(problem)) if problem.code == Code::NotFound => {
-            return Err(no_record(seq).into());
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let record = record_of(context, seq).await?;
     if context.output.json {
         context.output.answer_json(&record)?;
     } else {
@@ -115,16 +129,37 @@ async fn show(context: &Context<'_>, seq: u64) -> Outcome {
     Ok(())
 }
 
+/// A record with its exact bytes, as brokerd shows it; that it was shown goes on record.
+async fn record_of(context: &Context<'_>, seq: u64) -> Result<Value, Failure> {
+    let connection = ensure_up(context).await?;
+    match connection.brokerd.get(&format!("/v1/audit/{seq}")).await {
+        Ok(record) => Ok(record),
+        Err(CallError::Refused(problem)) if problem.code == Code::NotFound => {
+            Err(no_record(seq).into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn check(context: &Context<'_>, args: &VerifyArgs) -> Outcome {
     let folder = args
         .folder
         .clone()
         .unwrap_or_else(|| context.home.audit_dir());
-    if args.folder.is_none() && args.head.is_none() && !has_log(&folder) {
+    let signed = args
+        .checkpoint
+        .as_deref()
+        .map(checkpoint::read)
+        .transpose()?;
+    let expected = args.head.clone().or(signed.as_ref().map(Expected::from));
+    if args.folder.is_none() && expected.is_none() && !has_log(&folder) {
         return nothing_yet(context);
     }
     let Verified { records, head } =
-        verify(&folder, args.head.as_ref()).map_err(|fault| fault.problem())?;
+        verify(&folder, expected.as_ref()).map_err(|fault| fault.problem())?;
+    if let Some(signed) = &signed {
+        checkpoint::same_key(&folder, signed)?;
+    }
     if context.output.json {
         let value = json!({ "records": records, "seq": head.seq, "head": head.hex() });
         context.output.answer_json(&value)?;

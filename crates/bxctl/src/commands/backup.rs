@@ -10,6 +10,7 @@ use crate::output::bytes;
 use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::wire::loopd::{BackupReport, BackupRequest};
+use bxkit::audit_reader::CHECKPOINT_FILE;
 use clap::Args;
 use std::fs;
 use std::io;
@@ -117,12 +118,16 @@ fn copy(from: &Path, to: &Path, depth: usize) -> Result<u64, CopyFailed> {
         .mode(0o700)
         .create(to)
         .map_err(|source| failed(to, source))?;
+    let mut entries: Vec<fs::DirEntry> = entries
+        .take(MAX_FILES + 1)
+        .collect::<io::Result<_>>()
+        .map_err(|source| failed(from, source))?;
+    if entries.len() > MAX_FILES {
+        return Err(failed(from, io::Error::other("it has too many files")));
+    }
+    entries.sort_by_key(|entry| (order(&entry.file_name()), entry.file_name()));
     let mut copied_bytes = 0;
-    for (number, entry) in entries.enumerate() {
-        let entry = entry.map_err(|source| failed(from, source))?;
-        if number >= MAX_FILES {
-            return Err(failed(from, io::Error::other("it has too many files")));
-        }
+    for entry in entries {
         let kind = entry
             .file_type()
             .map_err(|source| failed(&entry.path(), source))?;
@@ -138,6 +143,16 @@ fn copy(from: &Path, to: &Path, depth: usize) -> Result<u64, CopyFailed> {
         }
     }
     Ok(copied_bytes)
+}
+
+/// When a file is copied. The audit log goes on meanwhile: its checkpoints must not be ahead of the
+/// records that are copied, nor these of the bodies that they name.
+fn order(name: &std::ffi::OsStr) -> u8 {
+    match name.as_encoded_bytes().first() {
+        _ if name == CHECKPOINT_FILE => 0,
+        Some(byte) if byte.is_ascii_digit() => 1,
+        _ => 2,
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! `audit checkpoint`, and reading what it wrote.
+
+use crate::context::Context;
+use crate::failure::Outcome;
+use crate::ready::ensure_up;
+use bxcore::audit::Checkpoint;
+use bxcore::code::Code;
+use bxcore::problem::Problem;
+use bxkit::audit_reader::{CHECKPOINT_FILE, read_checkpoint};
+use serde_json::json;
+use std::path::Path;
+
+/// The largest file that is read as a checkpoint, in bytes.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Prints a new checkpoint: one line of JSON, whatever the output is.
+pub(super) async fn make(context: &Context<'_>) -> Outcome {
+    let connection = ensure_up(context).await?;
+    let signed: Checkpoint = connection
+        .brokerd
+        .post("/v1/audit/checkpoint", &json!({}))
+        .await?;
+    let line = serde_json::to_string(&signed).map_err(|error| {
+        Problem::new(Code::Internal, "The checkpoint can't be written").detail(error.to_string())
+    })?;
+    context.output.answer(&format!("{line}\n"))?;
+    Ok(())
+}
+
+/// Reads a checkpoint's file and checks its signature.
+pub(super) fn read(path: &Path) -> Result<Checkpoint, Problem> {
+    let wrong = |why: String| {
+        Problem::new(
+            Code::BadUsage,
+            "This is not a checkpoint that can be trusted",
+        )
+        .detail(format!("{}: {why}", path.display()))
+        .hint("name the file that `boxmaker audit checkpoint > FILE` wrote, unchanged")
+    };
+    let length = std::fs::metadata(path)
+        .map_err(|error| wrong(error.to_string()))?
+        .len();
+    if length > MAX_FILE_BYTES {
+        return Err(wrong(format!("it is larger than {MAX_FILE_BYTES} bytes")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    read_checkpoint(&text).map_err(|error| wrong(error.to_string()))
+}
+
+/// Whether the log's own checkpoints are by the same key: another key is another log's, or a log
+/// that somebody wrote anew.
+pub(super) fn same_key(folder: &Path, signed: &Checkpoint) -> Result<(), Problem> {
+    let Ok(text) = std::fs::read_to_string(folder.join(CHECKPOINT_FILE)) else {
+        // A backup may lack the file; the record itself was found.
+        return Ok(());
+    };
+    match read_checkpoint(&text) {
+        Ok(own) if own.key == signed.key => Ok(()),
+        Ok(_) => Err(Problem::new(
+            Code::AuditChainBroken,
+            "The log signs with another key than the checkpoint's",
+        )
+        .detail("the record of the checkpoint is in the log; its key is not the log's")),
+        Err(error) => Err(Problem::new(
+            Code::AuditChainBroken,
+            "The log's own checkpoint does not hold",
+        )
+        .detail(error.to_string())),
+    }
+}
