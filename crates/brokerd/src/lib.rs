@@ -9,6 +9,7 @@ pub mod config;
 pub mod consult;
 pub mod decision;
 pub mod egress;
+pub mod fetch;
 pub mod http;
 pub mod ledger;
 mod role;

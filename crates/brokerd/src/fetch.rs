@@ -1,0 +1,72 @@
+//! Pages of the public web: which addresses may be asked for, where they lead, and what a page
+//! says. Nothing here sends a request.
+
+mod html;
+mod reach;
+mod redirect;
+mod target;
+
+pub use html::text_of;
+pub use reach::{Addresses, CONNECT_TIMEOUT_SECS, Resolver, SystemResolver, look_up};
+pub use redirect::{MAX_REDIRECTS, Trail};
+pub use target::{MAX_URL_BYTES, Target, UrlError};
+
+use std::io;
+
+/// Why a page is not fetched, or can't be. None of these repeats what the other side wrote.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// It is no address that may be fetched.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The grant does not admit the host.
+    #[error("no grant admits the host `{0}`")]
+    Host(String),
+    /// The port is neither of the web's nor granted.
+    #[error("port {0} is not granted")]
+    Port(u16),
+    /// The host is not on the public network, or not on it alone.
+    #[error("the host `{0}` leads to an address that is not of the public network")]
+    NotPublic(String),
+    /// The name leads nowhere.
+    #[error("the host `{host}` can't be found")]
+    Dns {
+        /// The name.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No connection.
+    #[error("no connection to `{host}`")]
+    Connect {
+        /// Where to.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A redirect leads from https to http.
+    #[error("the page sends on from https to http, where everybody on the way could read it")]
+    Downgrade,
+    /// There are too many redirects.
+    #[error("the page sends on more than {MAX_REDIRECTS} times")]
+    TooManyRedirects,
+}
+
+impl FetchError {
+    /// The class, as it is told and counted.
+    pub const fn class(&self) -> &'static str {
+        match self {
+            Self::Url(_) => "url",
+            Self::Host(_) => "host-not-granted",
+            Self::Port(_) => "port-not-granted",
+            Self::NotPublic(_) => "address-refused",
+            Self::Dns { .. } => "dns",
+            Self::Connect { .. } => "unreachable",
+            Self::Downgrade => "downgrade",
+            Self::TooManyRedirects => "too-many-redirects",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

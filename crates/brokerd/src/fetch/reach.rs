@@ -1,0 +1,96 @@
+//! Where a host is: asked once, judged whole, and only then connected to.
+
+use super::FetchError;
+use super::target::{Host, Target};
+use bxcore::net::is_global;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+use tokio::net::TcpStream;
+
+/// How long one connection may take to be made, in seconds.
+pub const CONNECT_TIMEOUT_SECS: u64 = 5;
+/// How many addresses of a host are looked at. A host with more is refused, so none goes unjudged.
+const MAX_ADDRESSES: usize = 64;
+
+/// Looks names up.
+pub trait Resolver: Send + Sync {
+    /// All addresses of a name.
+    fn resolve(&self, name: &str) -> impl Future<Output = io::Result<Vec<IpAddr>>> + Send;
+}
+
+/// The system's way of looking names up.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemResolver;
+
+impl Resolver for SystemResolver {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let found = tokio::net::lookup_host((name, 0)).await?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+}
+
+/// Addresses of the public network that a host was found at. Nothing else makes one, so nothing
+/// that was not judged can be connected to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addresses {
+    host: String,
+    all: Vec<SocketAddr>,
+}
+
+/// Looks a host up, once, and judges every address that it has: one that is not of the public
+/// network spoils all.
+///
+/// # Errors
+/// It leads nowhere, or to where it must not.
+pub async fn look_up(target: &Target, resolver: &impl Resolver) -> Result<Addresses, FetchError> {
+    let host = target.host();
+    let found = match &target.host {
+        Host::Ip(ip) => vec![*ip],
+        Host::Name(name) => match resolver.resolve(name).await {
+            Ok(found) => found,
+            Err(source) => return Err(FetchError::Dns { host, source }),
+        },
+    };
+    if found.is_empty() {
+        let source = io::ErrorKind::NotFound.into();
+        return Err(FetchError::Dns { host, source });
+    }
+    if found.len() > MAX_ADDRESSES || !found.iter().all(|ip| is_global(*ip)) {
+        return Err(FetchError::NotPublic(host));
+    }
+    let port = target.port();
+    let all = found
+        .into_iter()
+        .map(|ip| SocketAddr::new(ip.to_canonical(), port))
+        .collect();
+    Ok(Addresses { host, all })
+}
+
+impl Addresses {
+    /// The addresses, in the order in which they are tried.
+    pub fn all(&self) -> &[SocketAddr] {
+        &self.all
+    }
+
+    /// Connects to the first that answers. The name is not looked up again.
+    ///
+    /// # Errors
+    /// None answers.
+    pub async fn connect(&self) -> Result<TcpStream, FetchError> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for address in &self.all {
+            let within = Duration::from_secs(CONNECT_TIMEOUT_SECS);
+            match tokio::time::timeout(within, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(FetchError::Connect {
+            host: self.host.clone(),
+            source: last,
+        })
+    }
+}
