@@ -1,12 +1,14 @@
 //! Pages of the public web: which addresses may be asked for, where they lead, and what a page
-//! says. Nothing here sends a request.
+//! says. Whoever fetches brings the connection; all that is asked is one GET for each address.
 
 mod html;
+mod page;
 mod reach;
 mod redirect;
 mod target;
 
 pub use html::text_of;
+pub use page::{Limits, Page, fetch};
 pub use reach::{Addresses, CONNECT_TIMEOUT_SECS, Resolver, SystemResolver, look_up};
 pub use redirect::{MAX_REDIRECTS, Trail};
 pub use target::{MAX_URL_BYTES, Target, UrlError};
@@ -44,6 +46,35 @@ pub enum FetchError {
         /// What the system said.
         source: io::Error,
     },
+    /// The other side can't show that it is who it should be, or speaks no TLS.
+    #[error("`{host}` could not be trusted")]
+    Tls {
+        /// Where to.
+        host: String,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// The connection broke before there was an answer.
+    #[error("the connection broke before there was an answer")]
+    Broken(#[source] hyper::Error),
+    /// The answer broke off.
+    #[error("the page was cut off")]
+    CutOff(#[source] hyper::Error),
+    /// It took too long, redirects included.
+    #[error("there was no whole page within {timeout_ms} ms")]
+    TimedOut {
+        /// The limit.
+        timeout_ms: u64,
+    },
+    /// It is no page, by its status.
+    #[error("the answer is no page but status {0}")]
+    Status(u16),
+    /// It is no text.
+    #[error("what is there is no text that could be read")]
+    NotText,
+    /// The request can't be written as HTTP: a fault of the program.
+    #[error("the request can't be written")]
+    Request(#[source] axum::http::Error),
     /// A redirect leads from https to http.
     #[error("the page sends on from https to http, where everybody on the way could read it")]
     Downgrade,
@@ -62,6 +93,13 @@ impl FetchError {
             Self::NotPublic(_) => "address-refused",
             Self::Dns { .. } => "dns",
             Self::Connect { .. } => "unreachable",
+            Self::Tls { .. } => "tls",
+            Self::Broken(_) => "connection-broken",
+            Self::CutOff(_) => "cut-off",
+            Self::TimedOut { .. } => "timeout",
+            Self::Status(_) => "status",
+            Self::NotText => "not-text",
+            Self::Request(_) => "request",
             Self::Downgrade => "downgrade",
             Self::TooManyRedirects => "too-many-redirects",
         }
