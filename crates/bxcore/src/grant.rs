@@ -3,6 +3,7 @@
 use crate::label::Class;
 use crate::tool::ToolName;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// When a grant asks the owner before each use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,6 +43,9 @@ pub struct Grant {
     /// Hosts that may be reached, exact or `*.example.org`; for tools that reach out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Ports that may be reached beside 80 and 443; for `http_fetch`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub ports: BTreeSet<u16>,
 }
 
 const fn public() -> Class {

@@ -84,6 +84,13 @@ fn check_grant(index: usize, grant: &Grant, known: Option<&ToolSpec>) -> Result<
         let hint = "write \"example.org\" or \"*.example.org\", without scheme, port and path";
         return Err(InvalidValue::new(key("hosts"), why).hint(hint));
     }
+    if !grant.ports.is_empty() && !FETCHERS.contains(&tool.as_str()) {
+        let why = format!("`{tool}` does not take ports, so they would limit nothing");
+        return Err(InvalidValue::new(key("ports"), why).hint("remove them"));
+    }
+    if grant.ports.contains(&0) {
+        return Err(InvalidValue::new(key("ports"), "0 is not a port").hint("remove it"));
+    }
     Ok(())
 }
 

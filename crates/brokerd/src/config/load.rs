@@ -87,6 +87,7 @@ mod tests {
             tool = "http_fetch"
             max_taint = "private"
             hosts = ["*.example.org"]
+            ports = [8080]
             approval = "always"
 
             [[workspace]]
@@ -101,6 +102,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.grants[0].max_taint, Class::Private);
+        assert!(config.grants[0].ports.contains(&8080));
         assert_eq!(config.workspaces[0].visible_name(), Some("notes"));
         assert_eq!(config.workspaces[1].label(), bxcore::label::Label::TOP);
         assert_eq!(read("").unwrap(), Config::default());
@@ -131,6 +133,15 @@ mod tests {
             "[[grant]]\ntool = \"http_fetch\"\nhosts = [\"https://a.org\"]",
             "not a host",
         );
+        check(
+            "[[grant]]\ntool = \"shell\"\nports = [8080]",
+            "does not take ports",
+        );
+        check(
+            "[[grant]]\ntool = \"http_fetch\"\nports = [0]",
+            "not a port",
+        );
+        check("[[grant]]\ntool = \"http_fetch\"\nports = [70000]", "ports");
         check(
             "[[grant]]\ntool = \"provider:x\"\nmax_taint = \"private\"",
             "public sessions only",

@@ -2,6 +2,7 @@
 
 use super::FetchError;
 use super::target::{Target, UrlError, check_text, sent_path};
+use std::collections::BTreeSet;
 
 /// How many redirects are followed.
 pub const MAX_REDIRECTS: usize = 3;
@@ -11,13 +12,13 @@ pub struct Trail<'a> {
     /// Whether the grant admits a host.
     admits: &'a dyn Fn(&str) -> bool,
     /// Ports that the grant admits beside 80 and 443.
-    ports: &'a [u16],
+    ports: &'a BTreeSet<u16>,
     followed: usize,
 }
 
 impl<'a> Trail<'a> {
     /// A way under one grant.
-    pub fn new(admits: &'a dyn Fn(&str) -> bool, ports: &'a [u16]) -> Self {
+    pub fn new(admits: &'a dyn Fn(&str) -> bool, ports: &'a BTreeSet<u16>) -> Self {
         Self {
             admits,
             ports,

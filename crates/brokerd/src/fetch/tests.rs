@@ -1,6 +1,7 @@
 //! Addresses that must not be reached, in every way to write them, and pages as text.
 
 use super::*;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 
@@ -39,7 +40,8 @@ fn everything(_: &str) -> bool {
 
 /// What a fetch does up to its connection.
 async fn reach(url: &str, ports: &[u16], resolver: &Scripted) -> Result<Addresses, FetchError> {
-    let target = Trail::new(&everything, ports).begin(url)?;
+    let ports = ports.iter().copied().collect();
+    let target = Trail::new(&everything, &ports).begin(url)?;
     let addresses = look_up(&target, resolver).await?;
     addresses.connect().await?;
     Ok(addresses)
@@ -224,7 +226,8 @@ fn an_address_is_read_in_one_way() {
 #[test]
 fn each_redirect_is_judged_like_the_first_and_three_are_followed() {
     let admits = |host: &str| host.ends_with("example.org");
-    let mut trail = Trail::new(&admits, &[8443]);
+    let (granted, none) = (BTreeSet::from([8443]), BTreeSet::new());
+    let mut trail = Trail::new(&admits, &granted);
     let first = trail.begin("https://www.example.org/a/b?c").unwrap();
     let mut at = first.clone();
     for (location, expect) in [
@@ -247,7 +250,7 @@ fn each_redirect_is_judged_like_the_first_and_three_are_followed() {
         ("//2130706433/", "url"),
         ("/a\r\nhost: evil", "url"),
     ] {
-        let mut trail = Trail::new(&admits, &[]);
+        let mut trail = Trail::new(&admits, &none);
         assert_eq!(class(trail.follow(&first, location)), expect, "{location}");
     }
     assert_eq!(class(trail.begin("https://evil.test/")), "host-not-granted");

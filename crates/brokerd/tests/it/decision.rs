@@ -48,6 +48,7 @@ fn grant(max_taint: Class, accept_untrusted: bool, approval: Asks) -> Grant {
         untrusted: None,
         approval,
         hosts: Vec::new(),
+        ports: BTreeSet::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Pages from a scripted other side: what is sent to it, and what its answers come to.
 
 use super::*;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -56,7 +57,8 @@ async fn fetched(
         Ok(ours)
     };
     let admits = |host: &str| host.ends_with("example.org");
-    let page = fetch(url, Trail::new(&admits, &[]), &Public, connect, limits).await;
+    let ports = BTreeSet::new();
+    let page = fetch(url, Trail::new(&admits, &ports), &Public, connect, limits).await;
     let mut requests = Vec::new();
     for served in seen.into_inner().unwrap() {
         requests.push(served.await.unwrap());
