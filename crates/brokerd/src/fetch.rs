@@ -13,6 +13,7 @@ pub use reach::{Addresses, CONNECT_TIMEOUT_SECS, Resolver, SystemResolver, look_
 pub use redirect::{MAX_REDIRECTS, Trail};
 pub use target::{MAX_URL_BYTES, Target, UrlError};
 
+use bxcore::code::Code;
 use std::io;
 
 /// Why a page is not fetched, or can't be. None of these repeats what the other side wrote.
@@ -84,6 +85,27 @@ pub enum FetchError {
 }
 
 impl FetchError {
+    /// The runbook code.
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Url(_)
+            | Self::Host(_)
+            | Self::Port(_)
+            | Self::NotPublic(_)
+            | Self::Downgrade
+            | Self::TooManyRedirects => Code::FetchRefused,
+            Self::Dns { .. }
+            | Self::Connect { .. }
+            | Self::Tls { .. }
+            | Self::Broken(_)
+            | Self::CutOff(_)
+            | Self::TimedOut { .. }
+            | Self::Status(_)
+            | Self::NotText
+            | Self::Request(_) => Code::FetchFailed,
+        }
+    }
+
     /// The class, as it is told and counted.
     pub const fn class(&self) -> &'static str {
         match self {

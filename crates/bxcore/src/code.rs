@@ -70,6 +70,10 @@ codes! {
     ToolFailed = "tool-failed", 500;
     /// A path leads out of the session's workspace.
     PathOutsideWorkspace = "path-outside-workspace", 422;
+    /// A page may not be fetched: its address, or one that it sends on to, is not allowed.
+    FetchRefused = "fetch-refused", 403;
+    /// A page may be fetched, and there was none that could be read.
+    FetchFailed = "fetch-failed", 502;
     /// It is unknown whether the call took effect before a crash; it was not repeated.
     Interrupted = "interrupted", 409;
 

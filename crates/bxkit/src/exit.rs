@@ -62,6 +62,7 @@ pub const fn of_command(code: Code) -> u8 {
         | Code::ApprovalUnroutable
         | Code::UnknownTool
         | Code::PathOutsideWorkspace
+        | Code::FetchRefused
         | Code::SlotNotOwned
         | Code::NotAuthorised => REFUSED,
         Code::BudgetExhausted | Code::IterationsExhausted | Code::ContextFull => HALTED,

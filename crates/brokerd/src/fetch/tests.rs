@@ -151,7 +151,8 @@ async fn no_spelling_of_an_inner_address_makes_a_connection() {
         let reached = reach(&url, &[port], &resolver).await;
         let error = reached.expect_err(&url);
         assert!(
-            matches!(error, FetchError::Url(_) | FetchError::NotPublic(_)),
+            matches!(error, FetchError::Url(_) | FetchError::NotPublic(_))
+                && error.code() == Code::FetchRefused,
             "{url}: {error}"
         );
     }

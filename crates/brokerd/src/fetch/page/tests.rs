@@ -1,6 +1,7 @@
 //! Pages from a scripted other side: what is sent to it, and what its answers come to.
 
 use super::*;
+use bxcore::code::Code;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
@@ -175,7 +176,9 @@ async fn whatever_the_other_side_does_is_one_request_and_one_class() {
         let said = String::from_utf8_lossy(&answer).into_owned();
         let url = "http://www.example.org/";
         let (page, requests) = fetched(url, &[&answer], Then::Close, LIMITS).await;
-        assert_eq!(page.unwrap_err().class(), class, "{said}");
+        let error = page.unwrap_err();
+        assert_eq!(error.class(), class, "{said}");
+        assert_eq!(error.code(), Code::FetchFailed, "{said}");
         assert_eq!(requests.len(), 1, "{said}");
     }
 }
