@@ -7,9 +7,11 @@
 mod endpoint;
 mod error;
 mod exchange;
+mod stream;
 mod tls;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::EgressError;
 pub use exchange::{Bounds, CONNECT_TIMEOUT_SECS, Client, Reply};
+pub use stream::Stream;
 pub use tls::{Roots, RootsError};

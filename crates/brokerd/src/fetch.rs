@@ -1,20 +1,25 @@
 //! Pages of the public web: which addresses may be asked for, where they lead, and what a page
 //! says. Whoever fetches brings the connection; all that is asked is one GET for each address.
 
+mod fetcher;
 mod html;
 mod page;
 mod reach;
 mod redirect;
 mod target;
 
+pub use fetcher::{DESCRIPTION, Fetcher, is_for_fetch, parameters, url_of};
 pub use html::text_of;
 pub use page::{Limits, Page, fetch};
-pub use reach::{Addresses, CONNECT_TIMEOUT_SECS, Resolver, SystemResolver, look_up};
+pub use reach::{Addresses, CONNECT_TIMEOUT_SECS, Dialer, Resolver, SystemResolver, look_up};
 pub use redirect::{MAX_REDIRECTS, Trail};
 pub use target::{MAX_URL_BYTES, Target, UrlError};
 
 use bxcore::code::Code;
 use std::io;
+
+/// The tool's name.
+pub const HTTP_FETCH: &str = "http_fetch";
 
 /// Why a page is not fetched, or can't be. None of these repeats what the other side wrote.
 #[derive(Debug, thiserror::Error)]

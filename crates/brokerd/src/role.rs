@@ -3,6 +3,8 @@
 use crate::broker::{self, Broker, Opened};
 use crate::config::{self, Config, Workspace};
 use crate::consult::{Consult, ConsultError};
+use crate::egress::Roots;
+use crate::fetch::{Fetcher, is_for_fetch};
 use crate::http::router;
 use crate::sandbox::{Launch, Sandbox};
 use crate::secrets::{SecretName, Secrets};
@@ -14,12 +16,15 @@ use bxkit::confine::{Confinement, ConnectPorts};
 use bxkit::daemon::{self, Context, Fatal, Prelude, Prepared, Reload};
 use bxkit::home::Home;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Where long answers about names come from.
 const DNS_PORT: u16 = 53;
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
 
 /// Runs brokerd until it is told to end, and gives its exit code.
 ///
@@ -43,7 +48,7 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
     let outside = Outside::prepare(home, &loaded.config)?;
     let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
     let opened = opened
-        .with_outside(outside.secrets, outside.consult)
+        .with_outside(outside.secrets, outside.consult, outside.fetcher)
         .map_err(|error| fault("A tool of brokerd's is wrong", &error))?;
     let opened = match sandbox {
         Some(sandbox) => opened.with_sandbox(sandbox),
@@ -56,6 +61,7 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
 struct Outside {
     secrets: Secrets,
     consult: Option<Consult>,
+    fetcher: Fetcher,
 }
 
 impl Outside {
@@ -68,8 +74,43 @@ impl Outside {
             .clone()
             .map(|settings| Consult::new(settings, secrets.clone()))
             .transpose()?;
-        Ok(Self { secrets, consult })
+        Ok(Self {
+            secrets,
+            consult,
+            fetcher: Fetcher::new(authorities(config)),
+        })
     }
+}
+
+/// The authorities that the system trusts, where pages may be fetched.
+fn authorities(config: &Config) -> Option<Roots> {
+    if !config.grants.iter().any(is_for_fetch) {
+        return None;
+    }
+    let found = Roots::of_system();
+    found
+        .inspect_err(|error| {
+            let why = bxkit::report::chain(error);
+            tracing::warn!(%why, "pages can't be fetched over https");
+        })
+        .ok()
+}
+
+/// The ports that something may be sent to; none where nothing is configured that sends.
+fn ports(config: &Config) -> BTreeSet<u16> {
+    let mut ports: BTreeSet<u16> = config
+        .consult
+        .iter()
+        .map(|consult| consult.url.port())
+        .collect();
+    for grant in config.grants.iter().filter(|grant| is_for_fetch(grant)) {
+        ports.extend([HTTP_PORT, HTTPS_PORT]);
+        ports.extend(&grant.ports);
+    }
+    if !ports.is_empty() {
+        ports.insert(DNS_PORT);
+    }
+    ports
 }
 
 /// The secrets without which brokerd does not start.
@@ -116,7 +157,7 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
 }
 
 /// Its own database, log and workspaces, its secrets, the owner's workspaces, and nothing else.
-/// Without `[consult]` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
+/// Without `[consult]` and a grant for `http_fetch` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
 fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();
     let beside = |suffix: &str| {
@@ -134,9 +175,11 @@ fn confinement(home: &Home, config: &Config) -> Confinement {
     let own = secret_folders(home)
         .into_iter()
         .fold(own, Confinement::read);
-    let own = match &config.consult {
-        None => own,
-        Some(consult) => own.connect(ConnectPorts::Only(vec![consult.url.port(), DNS_PORT])),
+    let ports = ports(config);
+    let own = if ports.is_empty() {
+        own
+    } else {
+        own.connect(ConnectPorts::Only(ports.into_iter().collect()))
     };
     config.workspaces.iter().fold(own, |own, workspace| {
         if workspace.writable {

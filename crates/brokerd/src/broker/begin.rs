@@ -3,7 +3,7 @@
 use super::answer;
 use super::core::{Batch, Core, Fault, Running};
 use super::job::{Begun, Note, OwnedRecord, Reply, Ticket};
-use super::outgoing::Body;
+use super::outgoing::{Body, errand};
 use crate::audit::{Decided, Synced};
 use crate::decision::{Arguments, Decision, Next, Question, decide};
 use crate::ledger::{Key, LedgerError, Recorded, SessionRow, StoredCall};
@@ -213,13 +213,14 @@ impl Core {
             waiters: Vec::new(),
         };
         self.running.insert(asked.key.clone(), running);
+        let errand = errand(&asked.request.tool, &arguments, body, grant);
         Ok(Ticket {
             key: asked.key.clone(),
             tool,
             arguments,
             label: asked.label,
             result_bytes,
-            body,
+            errand,
         })
     }
 

@@ -4,8 +4,9 @@ use super::core::Core;
 use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
 use super::open::Opened;
-use super::outgoing::Body;
+use super::outgoing::Errand;
 use crate::consult::Consult;
+use crate::fetch::Fetcher;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::audit::Checkpoint;
@@ -28,6 +29,8 @@ use tokio::task::JoinHandle;
 
 /// How many tools run at once; further calls wait.
 pub const MAX_TOOLS_AT_ONCE: usize = 16;
+/// How many requests leave the box at once; further calls wait.
+pub const MAX_ERRANDS_AT_ONCE: usize = 32;
 /// How much earlier a tool is asked to end by itself, with what it has.
 const TOOL_GRACE_SECS: u64 = 10;
 
@@ -42,6 +45,8 @@ pub struct Broker {
     tools: Arc<Semaphore>,
     sandbox: Sandbox,
     consult: Option<Consult>,
+    fetcher: Fetcher,
+    errands: Arc<Semaphore>,
 }
 
 impl Broker {
@@ -60,6 +65,7 @@ impl Broker {
             log,
             workspaces,
             sandbox,
+            fetcher,
             audit_folder,
             now,
         } = opened;
@@ -73,6 +79,8 @@ impl Broker {
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
             sandbox,
             consult: policy.consult.clone(),
+            fetcher,
+            errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
         };
         let keeper = tokio::task::spawn_blocking(move || {
             keep(Core::new(policy, places, ledger, log, now), queue, halt);
@@ -145,8 +153,9 @@ impl Broker {
             Begun::Ended(result) => *result,
             Begun::Run(ticket) => {
                 let key = ticket.key.clone();
-                let output = match ticket.body.clone() {
-                    Some(body) => self.send(body).await,
+                let mut ticket = ticket;
+                let output = match ticket.errand.take() {
+                    Some(errand) => self.send(errand).await,
                     None => self.run(*ticket).await,
                 };
                 self.ask(|reply| Job::Finish { key, output, reply }).await?
@@ -156,12 +165,27 @@ impl Broker {
         Ok(result)
     }
 
-    /// Sends a body that is on record. It has its own bounds of time.
-    async fn send(&self, body: Body) -> Output {
-        match &self.consult {
-            Some(consult) => consult.ask(Bytes::from_owner(body)).await,
-            // Without one there is no body either.
-            None => Output::failed(&ToolError::Crashed, Label::BOTTOM),
+    /// Has done what is on record to be done elsewhere. It has its own bounds of time.
+    async fn send(&self, errand: Errand) -> Output {
+        let crashed = || Output::failed(&ToolError::Crashed, Label::BOTTOM);
+        // Never closed, as `run` says of the other.
+        let Ok(_permit) = self.errands.acquire().await else {
+            return crashed();
+        };
+        match errand {
+            Errand::Ask(body) => match &self.consult {
+                Some(consult) => consult.ask(Bytes::from_owner(body)).await,
+                // Without one there is no body either.
+                None => crashed(),
+            },
+            Errand::Fetch { url, grant } => {
+                let grant = grant.and_then(|number| self.grants.get(number.checked_sub(1)?));
+                match grant {
+                    Some(grant) => self.fetcher.fetch(&url, grant).await,
+                    // It is decided under a grant or not at all.
+                    None => crashed(),
+                }
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the keeper is asked to do.
 
-use super::outgoing::Body;
+use super::outgoing::Errand;
 use crate::ledger::Key;
 use crate::tools::{Output, Tool};
 use bxcore::audit::{Checkpoint, Kind};
@@ -79,8 +79,8 @@ pub(super) struct Ticket {
     /// The label that it was judged by.
     pub(super) label: bxcore::label::Label,
     pub(super) result_bytes: usize,
-    /// What it sends, where it is no work of this box.
-    pub(super) body: Option<Body>,
+    /// What is done elsewhere, where it is no work of this box.
+    pub(super) errand: Option<Errand>,
 }
 
 /// A record to write.

@@ -5,6 +5,7 @@ use crate::audit::{AuditError, Boot, Ended, Log, OpenIntent, Record, Synced};
 use crate::config::Loaded;
 use crate::consult::{CONSULT, Consult};
 use crate::decision::SchemaError;
+use crate::fetch::Fetcher;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, StoredCall};
 use crate::sandbox::Sandbox;
 use crate::secrets::{SecretName, Secrets};
@@ -31,6 +32,7 @@ pub struct Opened {
     pub(super) log: Log,
     pub(super) workspaces: Workspaces,
     pub(super) sandbox: Sandbox,
+    pub(super) fetcher: Fetcher,
     pub(super) audit_folder: PathBuf,
     pub(super) now: fn() -> Timestamp,
 }
@@ -111,6 +113,7 @@ pub fn open(
         ledger,
         log,
         workspaces,
+        fetcher: Fetcher::new(None),
         sandbox: Sandbox::off("no grant names `shell`, so nothing was made ready for it"),
         audit_folder,
         now,
@@ -126,6 +129,7 @@ impl Opened {
         mut self,
         secrets: Secrets,
         consult: Option<Consult>,
+        fetcher: Fetcher,
     ) -> Result<Self, SchemaError> {
         if let Some(consult) = &consult {
             let reserve = consult.settings().reserve_usd.0;
@@ -133,6 +137,7 @@ impl Opened {
         }
         self.policy.secrets = secrets;
         self.policy.consult = consult;
+        self.fetcher = fetcher;
         Ok(self)
     }
 

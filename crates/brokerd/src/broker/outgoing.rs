@@ -3,6 +3,7 @@
 use super::core::{Core, Policy};
 use crate::consult::{self, CONSULT};
 use crate::decision::{Arguments, Facts, Reservation, SecretsFound, sends};
+use crate::fetch::{self, HTTP_FETCH, Target};
 use crate::ledger::LedgerError;
 use bxcore::code::Code;
 use bxcore::money::MicroUsd;
@@ -15,6 +16,19 @@ use std::sync::Arc;
 /// The exact bytes of a request that leaves the box: those on record are those that are sent.
 #[derive(Debug, Clone)]
 pub(super) struct Body(pub(super) Arc<str>);
+
+/// What a call has done that is no work of this box.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// A question, whose body is on record.
+    Ask(Body),
+    /// A page.
+    Fetch {
+        url: String,
+        /// The grant that it is fetched under, counted from 1.
+        grant: Option<usize>,
+    },
+}
 
 impl AsRef<[u8]> for Body {
     fn as_ref(&self) -> &[u8] {
@@ -39,7 +53,13 @@ impl Policy {
         Some(Body(body.into()))
     }
 
-    fn destination(&self, tool: &ToolName) -> Option<String> {
+    /// The host that a call would reach, where it can be told. One whose address can't be read is
+    /// refused when it is fetched.
+    fn destination(&self, tool: &ToolName, arguments: &Arguments) -> Option<String> {
+        if let (HTTP_FETCH, Arguments::Valid(arguments)) = (tool.as_str(), arguments) {
+            let target = Target::parse(fetch::url_of(arguments)?).ok()?;
+            return Some(target.host());
+        }
         let consult = self.consult.as_ref().filter(|_| tool.as_str() == CONSULT)?;
         Some(consult.settings().url.host().to_owned())
     }
@@ -60,7 +80,7 @@ impl Core {
         };
         Ok(Facts {
             lacks: self.policy.lacks(name),
-            destination: self.policy.destination(name),
+            destination: self.policy.destination(name, arguments),
             secrets: self.secrets_in(tool, arguments, body),
             reservation: self.reservation(tool, reserved)?,
             ..Facts::default()
@@ -112,6 +132,21 @@ impl Core {
     pub(super) fn today(&self) -> Date {
         (self.now)().to_zoned(TimeZone::UTC).date()
     }
+}
+
+/// What of an allowed call is done elsewhere, if it is.
+pub(super) fn errand(
+    tool: &ToolName,
+    arguments: &Value,
+    body: Option<Body>,
+    grant: Option<usize>,
+) -> Option<Errand> {
+    if let Some(body) = body {
+        return Some(Errand::Ask(body));
+    }
+    let url = fetch::url_of(arguments).filter(|_| tool.as_str() == HTTP_FETCH)?;
+    let url = url.to_owned();
+    Some(Errand::Fetch { url, grant })
 }
 
 /// Every text within arguments: names and values, whatever holds them.

@@ -70,11 +70,14 @@ fn reaches(grant: &Grant, facts: &Facts) -> bool {
         _ if grant.hosts.is_empty() => true,
         // Without arguments the destination is not known; the host is looked at when it runs.
         None => true,
-        Some(host) => grant
-            .hosts
-            .iter()
-            .any(|pattern| host_matches(pattern, host)),
+        Some(host) => admits_host(grant, host),
     }
+}
+
+/// Whether a grant admits a host. One that names none admits all.
+pub fn admits_host(grant: &Grant, host: &str) -> bool {
+    let mut hosts = grant.hosts.iter();
+    grant.hosts.is_empty() || hosts.any(|pattern| host_matches(pattern, host))
 }
 
 /// Whether a host is the one named, or below the one named with `*.` in front.

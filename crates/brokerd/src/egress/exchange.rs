@@ -2,6 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::error::EgressError;
+use super::stream::Stream;
 use super::tls::Roots;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
@@ -9,14 +10,11 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 /// How long a connection may take to be made, its TLS apart, in seconds.
@@ -95,14 +93,19 @@ impl Client {
     ) -> Result<Reply, EgressError> {
         let request = self.request(bearer, body).map_err(EgressError::Request)?;
         let stream = self.connect().await?;
-        // A connection that is dropped half way is closed, so a call that is given up ends there.
-        match &self.roots {
+        let stream = match &self.roots {
             Some(roots) if self.endpoint.is_tls() => {
-                let stream = self.handshake(roots, stream).await?;
-                talk(stream, request, max_bytes, sent).await
+                let host = self.endpoint.host();
+                let secured = roots.secure(host, stream).await;
+                secured.map_err(|source| EgressError::Tls {
+                    host: host.to_owned(),
+                    source,
+                })?
             }
-            _ => talk(stream, request, max_bytes, sent).await,
-        }
+            _ => Stream::Open(stream),
+        };
+        // A connection that is dropped half way is closed, so a call that is given up ends there.
+        talk(stream, request, max_bytes, sent).await
     }
 
     fn request(
@@ -173,31 +176,10 @@ impl Client {
             _ => Ok(found),
         }
     }
-
-    async fn handshake(
-        &self,
-        roots: &Roots,
-        stream: TcpStream,
-    ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, EgressError> {
-        let host = self.endpoint.host();
-        let failed = |source| EgressError::Tls {
-            host: host.to_owned(),
-            source,
-        };
-        let name = match self.endpoint.ip() {
-            Some(ip) => ServerName::from(IpAddr::to_canonical(&ip)),
-            None => ServerName::try_from(host.to_owned())
-                .map_err(|error| failed(io::Error::other(error)))?,
-        };
-        TlsConnector::from(roots.config())
-            .connect(name, stream)
-            .await
-            .map_err(failed)
-    }
 }
 
 async fn talk(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    stream: Stream,
     request: Request<Full<Bytes>>,
     max_bytes: usize,
     sent: &AtomicBool,

@@ -1,11 +1,16 @@
 //! Whom to trust.
 
+use super::stream::Stream;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 /// The largest file of certificates that is read, in bytes.
 const MAX_CA_FILE_BYTES: u64 = 1024 * 1024;
@@ -87,7 +92,18 @@ impl Roots {
         Ok(Self(Arc::new(config)))
     }
 
-    pub(super) fn config(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.0)
+    /// Puts TLS around a connection to a host, which is a name or a number.
+    ///
+    /// # Errors
+    /// The other side can't show that it is the host, or speaks no TLS.
+    pub async fn secure(&self, host: &str, stream: TcpStream) -> io::Result<Stream> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let name = match host.parse::<IpAddr>() {
+            Ok(ip) => ServerName::from(ip.to_canonical()),
+            Err(_) => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+        };
+        let connector = TlsConnector::from(Arc::clone(&self.0));
+        let secured = connector.connect(name, stream).await?;
+        Ok(Stream::Secured(Box::new(secured)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::FetchError;
 use super::html::text_of;
-use super::reach::{Addresses, Resolver, look_up};
+use super::reach::{Dialer, Resolver, look_up};
 use super::redirect::Trail;
 use super::target::Target;
 use axum::http::{HeaderMap, Request, Response, header};
@@ -48,27 +48,21 @@ enum Answer {
 
 /// Fetches a page, over redirects that the trail admits.
 ///
-/// `connect` makes the connection that the request is written to, to these addresses and no
-/// others; with TLS around it where the target asks for that.
-///
 /// # Errors
 /// There is no page that may be read, within the limits.
-pub async fn fetch<S>(
+pub async fn fetch(
     url: &str,
     mut trail: Trail<'_>,
     resolver: &impl Resolver,
-    connect: impl AsyncFn(&Target, &Addresses) -> Result<S, FetchError>,
+    dialer: &impl Dialer,
     limits: Limits,
-) -> Result<Page, FetchError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) -> Result<Page, FetchError> {
     let walk = async {
         let mut target = trail.begin(url)?;
         // The trail ends the loop: it admits a few redirects only.
         loop {
             let addresses = look_up(&target, resolver).await?;
-            let stream = connect(&target, &addresses).await?;
+            let stream = dialer.dial(&target, &addresses).await?;
             match get(stream, &target, limits.max_bytes).await? {
                 Answer::SentOn(location) => target = trail.follow(&target, &location)?,
                 Answer::Page { text, is_cut } => {

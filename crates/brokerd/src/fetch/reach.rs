@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 /// How long one connection may take to be made, in seconds.
@@ -29,6 +30,20 @@ impl Resolver for SystemResolver {
         let found = tokio::net::lookup_host((name, 0)).await?;
         Ok(found.map(|address| address.ip()).collect())
     }
+}
+
+/// Makes the connections that requests are written to.
+pub trait Dialer: Send + Sync {
+    /// What a request is written to and an answer read from.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// A connection to these addresses and no others; with TLS around it where the target asks for
+    /// that.
+    fn dial(
+        &self,
+        target: &Target,
+        addresses: &Addresses,
+    ) -> impl Future<Output = Result<Self::Stream, FetchError>> + Send;
 }
 
 /// Addresses of the public network that a host was found at. Nothing else makes one, so nothing

@@ -10,7 +10,7 @@ pub const MAX_REDIRECTS: usize = 3;
 /// The way of one fetch, from the address that was asked for on.
 pub struct Trail<'a> {
     /// Whether the grant admits a host.
-    admits: &'a dyn Fn(&str) -> bool,
+    admits: &'a (dyn Fn(&str) -> bool + Sync),
     /// Ports that the grant admits beside 80 and 443.
     ports: &'a BTreeSet<u16>,
     followed: usize,
@@ -18,7 +18,7 @@ pub struct Trail<'a> {
 
 impl<'a> Trail<'a> {
     /// A way under one grant.
-    pub fn new(admits: &'a dyn Fn(&str) -> bool, ports: &'a BTreeSet<u16>) -> Self {
+    pub fn new(admits: &'a (dyn Fn(&str) -> bool + Sync), ports: &'a BTreeSet<u16>) -> Self {
         Self {
             admits,
             ports,

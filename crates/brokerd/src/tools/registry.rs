@@ -7,6 +7,7 @@ use super::workspaces::View;
 use super::{list_dir, read_file, search_files, shell, write_file};
 use crate::consult::{self, CONSULT};
 use crate::decision::{Judged, Schema, SchemaError};
+use crate::fetch::{self, HTTP_FETCH};
 use crate::sandbox::{COMMAND_OVERHEAD_SECS, Sandbox};
 use bxcore::id::SessionId;
 use bxcore::label::Label;
@@ -236,6 +237,13 @@ impl Registry {
                 Action::Elsewhere,
             )?
             .risking(&[RiskTag::Network, RiskTag::Egress, RiskTag::Spend]),
+            Tool::new(
+                HTTP_FETCH,
+                fetch::DESCRIPTION,
+                fetch::parameters(),
+                Action::Elsewhere,
+            )?
+            .risking(&[RiskTag::Network, RiskTag::Egress]),
         ];
         let named = tools.map(|tool| (tool.spec().name.clone(), Arc::new(tool)));
         Ok(Self {

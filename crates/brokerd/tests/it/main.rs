@@ -14,6 +14,7 @@ mod checkpoints;
 mod consult;
 mod decision;
 mod disk_faults;
+mod fetch;
 mod histories;
 mod ledger;
 mod recovery;

@@ -4,6 +4,7 @@ use brokerd::audit::Boot;
 use brokerd::broker::{Broker, Opened, open};
 use brokerd::config::{self, Loaded};
 use brokerd::consult::Consult;
+use brokerd::fetch::Fetcher;
 use brokerd::sandbox::{Launch, Sandbox};
 use brokerd::secrets::Secrets;
 use brokerd::tools::Registry;
@@ -152,7 +153,11 @@ impl TestHome {
             .clone()
             .map(|settings| Consult::new(settings, secrets.clone()).unwrap());
         let opened = self.try_open().unwrap();
-        Self::start_opened(opened.with_outside(secrets, consult).unwrap())
+        Self::start_opened(
+            opened
+                .with_outside(secrets, consult, Fetcher::new(None))
+                .unwrap(),
+        )
     }
 
     /// Puts a secret where the owner would.

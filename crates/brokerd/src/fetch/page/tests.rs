@@ -1,12 +1,14 @@
 //! Pages from a scripted other side: what is sent to it, and what its answers come to.
 
 use super::*;
+use crate::fetch::Addresses;
 use bxcore::code::Code;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::task::JoinHandle;
 
 const LIMITS: Limits = Limits {
     timeout_ms: 30_000,
@@ -35,6 +37,27 @@ enum Then {
     Repeat,
 }
 
+/// An other side that answers each connection with the next of its texts.
+struct Script {
+    answers: Vec<Vec<u8>>,
+    then: Then,
+    seen: Mutex<Vec<JoinHandle<String>>>,
+}
+
+impl Dialer for Script {
+    type Stream = DuplexStream;
+
+    async fn dial(&self, _: &Target, addresses: &Addresses) -> Result<DuplexStream, FetchError> {
+        let mut all = addresses.all().iter();
+        assert!(all.all(|at| at.ip().to_string() == "1.1.1.1"));
+        let (ours, theirs) = duplex(1024);
+        let mut seen = self.seen.lock().unwrap();
+        let answer = self.answers[seen.len()].clone();
+        seen.push(tokio::spawn(answer_one(theirs, answer, self.then)));
+        Ok(ours)
+    }
+}
+
 /// Fetches from an other side that answers each connection with the next of these texts. Gives
 /// what came of it and each request as it was sent.
 async fn fetched(
@@ -43,25 +66,16 @@ async fn fetched(
     then: Then,
     limits: Limits,
 ) -> (Result<Page, FetchError>, Vec<String>) {
-    let seen: Mutex<Vec<_>> = Mutex::default();
-    let connect = async |_: &Target, addresses: &Addresses| {
-        assert!(
-            addresses
-                .all()
-                .iter()
-                .all(|at| at.ip().to_string() == "1.1.1.1")
-        );
-        let (ours, theirs) = duplex(1024);
-        let mut seen = seen.lock().unwrap();
-        let answer = answers[seen.len()].to_vec();
-        seen.push(tokio::spawn(answer_one(theirs, answer, then)));
-        Ok(ours)
+    let script = Script {
+        answers: answers.iter().map(|answer| answer.to_vec()).collect(),
+        then,
+        seen: Mutex::default(),
     };
     let admits = |host: &str| host.ends_with("example.org");
     let ports = BTreeSet::new();
-    let page = fetch(url, Trail::new(&admits, &ports), &Public, connect, limits).await;
+    let page = fetch(url, Trail::new(&admits, &ports), &Public, &script, limits).await;
     let mut requests = Vec::new();
-    for served in seen.into_inner().unwrap() {
+    for served in script.seen.into_inner().unwrap() {
         requests.push(served.await.unwrap());
     }
     (page, requests)
