@@ -6,6 +6,7 @@
 mod answer;
 mod begin;
 mod core;
+mod endorse;
 mod explain;
 mod finish;
 mod handle;

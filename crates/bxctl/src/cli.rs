@@ -1,8 +1,8 @@
 //! What can be typed. Nothing is done here.
 
 use crate::commands::{
-    ask, audit, backend, backup, chat, completions, doctor, grants, init, man, session, sessions,
-    up,
+    ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, man, session,
+    sessions, up,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -60,6 +60,8 @@ pub enum Command {
     /// Look at the grants and at what they decide.
     #[command(subcommand)]
     Grants(grants::GrantsCommand),
+    /// Say what label a file has that a tool wrote; goes on record.
+    Endorse(endorse::EndorseArgs),
     /// Read and verify the audit log.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -105,6 +107,11 @@ mod tests {
             "session stop chat-1",
             "slots",
             "grants list",
+            "endorse notes/a.txt --label private --why mine",
+            "endorse . --session chat-1 --label private,untrusted --why mine",
+            "audit checkpoint",
+            "audit verify --checkpoint file",
+            "audit diff 7 --wire file",
             "grants tools",
             "grants explain http_fetch --session chat-1",
             "grants explain http_fetch --label secret,untrusted --args {}",

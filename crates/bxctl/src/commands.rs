@@ -8,6 +8,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod down;
+pub(crate) mod endorse;
 pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod man;

@@ -92,6 +92,7 @@ async fn talk(context: &Context<'_>, command: Command) -> Outcome {
         Command::Sessions(args) => commands::sessions::run(context, &args).await,
         Command::Session(command) => commands::session::run(context, command).await,
         Command::Slots => commands::slots::run(context).await,
+        Command::Endorse(args) => commands::endorse::run(context, args).await,
         Command::Grants(command) => commands::grants::run(context, command).await,
         Command::Audit(command) => commands::audit::run(context, command).await,
         Command::Backend(command) => commands::backend::run(context, command).await,

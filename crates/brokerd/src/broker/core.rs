@@ -173,6 +173,14 @@ impl Core {
                 batch.synced = Synced::Now;
                 batch.give(reply, Ok(seq))
             }
+            Job::Written { spot, reply } => {
+                let found = self.written(&spot);
+                batch.give(reply, found)
+            }
+            Job::Lower { spot, label, reply } => {
+                let done = self.lower(&spot, label, batch);
+                batch.give(reply, done)
+            }
             Job::Checkpoint { reply } => {
                 batch.after(move |core, done| {
                     let signed = done.clone().and_then(|()| core.checkpoint());
@@ -205,11 +213,12 @@ impl Core {
         }
         match job {
             Job::Register { reply, .. } | Job::Authority { reply, .. } => tell(reply, problem),
-            Job::Forget { reply, .. } => tell(reply, problem),
+            Job::Forget { reply, .. } | Job::Lower { reply, .. } => tell(reply, problem),
             Job::Tools { reply, .. } => tell(reply, problem),
             Job::Explain { reply, .. } => tell(reply, problem),
             Job::Begin { reply, .. } => tell(reply, problem),
             Job::Note { reply, .. } => tell(reply, problem),
+            Job::Written { reply, .. } => tell(reply, problem),
             Job::Status { reply } => tell(reply, problem),
             Job::Checkpoint { reply } => tell(reply, problem),
             Job::Finish { key, reply, .. } => {
@@ -226,7 +235,7 @@ impl Core {
             Ok(None) | Err(_) => true,
         };
         let must_be_on_disk = match job {
-            Job::Forget { .. } => true,
+            Job::Forget { .. } | Job::Lower { .. } => true,
             Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => {
                 // The label of what is written is on disk before it is written.
@@ -247,6 +256,7 @@ impl Core {
             | Job::Tools { .. }
             | Job::Explain { .. }
             | Job::Note { .. }
+            | Job::Written { .. }
             | Job::Checkpoint { .. }
             | Job::Status { .. } => false,
         };

@@ -8,7 +8,7 @@ use super::outgoing::Errand;
 use crate::consult::Consult;
 use crate::fetch::Fetcher;
 use crate::sandbox::Sandbox;
-use crate::tools::{Output, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
+use crate::tools::{Output, Places, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::audit::Checkpoint;
 use bxcore::code::Code;
 use bxcore::grant::Grant;
@@ -42,6 +42,7 @@ pub struct Broker {
     grants: Arc<[Grant]>,
     specs: Arc<[ToolSpec]>,
     audit_folder: Arc<Path>,
+    places: Arc<Places>,
     tools: Arc<Semaphore>,
     sandbox: Sandbox,
     consult: Option<Consult>,
@@ -76,6 +77,7 @@ impl Broker {
             grants: policy.grants.clone().into(),
             specs: policy.tools.specs().into_iter().cloned().collect(),
             audit_folder: audit_folder.into(),
+            places: Arc::new(places.clone()),
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
             sandbox,
             consult: policy.consult.clone(),
@@ -235,7 +237,11 @@ impl Broker {
         self.audit_folder.to_path_buf()
     }
 
-    async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, Problem> {
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    pub(super) async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, Problem> {
         let (reply, answer) = oneshot::channel();
         self.jobs.send(job(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?

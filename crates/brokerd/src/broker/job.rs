@@ -1,10 +1,11 @@
 //! What the keeper is asked to do.
 
 use super::outgoing::Errand;
-use crate::ledger::Key;
+use crate::ledger::{Key, Spot};
 use crate::tools::{Output, Tool};
 use bxcore::audit::{Checkpoint, Kind};
 use bxcore::id::SessionId;
+use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
 use bxcore::wire::brokerd::{
@@ -53,6 +54,15 @@ pub(super) enum Job {
         note: Box<Note>,
         reply: Reply<u64>,
     },
+    Written {
+        spot: Spot,
+        reply: Reply<Option<Label>>,
+    },
+    Lower {
+        spot: Spot,
+        label: Label,
+        reply: Reply<()>,
+    },
     Status {
         reply: Reply<AuditStatus>,
     },
@@ -77,7 +87,7 @@ pub(super) struct Ticket {
     pub(super) tool: Arc<Tool>,
     pub(super) arguments: Value,
     /// The label that it was judged by.
-    pub(super) label: bxcore::label::Label,
+    pub(super) label: Label,
     pub(super) result_bytes: usize,
     /// What is done elsewhere, where it is no work of this box.
     pub(super) errand: Option<Errand>,
@@ -98,7 +108,7 @@ pub(super) struct OwnedRecord {
     pub(super) session: Option<SessionId>,
     pub(super) call: Option<u64>,
     pub(super) tool: Option<String>,
-    pub(super) label: Option<bxcore::label::Label>,
+    pub(super) label: Option<Label>,
     pub(super) grant: Option<usize>,
     pub(super) decision: Option<crate::audit::Decided>,
     pub(super) reason: Option<bxcore::code::Code>,

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use bxcore::audit::Checkpoint;
 use bxcore::grant::Grant;
 use bxcore::tool::ToolSpec;
-use bxcore::wire::brokerd::AuditStatus;
+use bxcore::wire::brokerd::{AuditStatus, Endorse, Endorsed};
 use bxkit::keys::Caller;
 use bxkit::rpc::{ApiError, Callers};
 use serde_json::Value;
@@ -20,6 +20,16 @@ pub(super) async fn grants(
 ) -> Result<Json<Vec<Grant>>, ApiError> {
     caller.must_be(OWNER)?;
     Ok(Json(broker.grants().to_vec()))
+}
+
+/// `POST /v1/endorse`
+pub(super) async fn endorse(
+    State(broker): State<Broker>,
+    caller: Caller,
+    Json(request): Json<Endorse>,
+) -> Result<Json<Endorsed>, ApiError> {
+    caller.must_be(OWNER)?;
+    Ok(Json(broker.endorse(request).await?))
 }
 
 /// `GET /v1/tools`

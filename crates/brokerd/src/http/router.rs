@@ -17,6 +17,7 @@ pub fn router(broker: Broker) -> Router {
         .route("/v1/sessions/{id}/tools", get(sessions::tools))
         .route("/v1/calls", post(calls::make))
         .route("/v1/explain", post(calls::explain))
+        .route("/v1/endorse", post(owner::endorse))
         .route("/v1/grants", get(owner::grants))
         .route("/v1/tools", get(owner::tools))
         .route("/v1/audit", get(owner::audit_status))

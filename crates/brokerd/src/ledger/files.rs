@@ -82,7 +82,8 @@ impl Ledger {
         Ok(held)
     }
 
-    fn own_label(&self, spot: &Spot) -> Result<Option<Label>, LedgerError> {
+    /// The label that a place itself was given, by what wrote it or by the owner.
+    pub fn own_label(&self, spot: &Spot) -> Result<Option<Label>, LedgerError> {
         let sql = "SELECT class, untrusted FROM files WHERE root = ?1 AND path = ?2";
         let mut select = self.db.prepare_cached(sql)?;
         let row = select.query_row(params![spot.root, spot.path], |row| {

@@ -58,6 +58,28 @@ impl Places {
         named.unwrap_or_else(|| whole(own_key(session)))
     }
 
+    /// The place that a path names for a session, or for none: then only the owner's folders have
+    /// names.
+    pub fn named(&self, session: Option<&SessionId>, path: &str) -> Option<Spot> {
+        let path = RelativePath::parse(path).ok()?;
+        let first = path.split_first().map(|(first, _)| first);
+        match session {
+            Some(session) => Some(self.spot(session, &path, false)),
+            None => {
+                let place = self
+                    .0
+                    .iter()
+                    .find(|place| Some(place.name.as_str()) == first)?;
+                let (_, rest) = path.split_first()?;
+                Some(Spot {
+                    root: place.key.clone(),
+                    path: rest.to_system(),
+                    below: false,
+                })
+            }
+        }
+    }
+
     /// A session's own folder and all of the owner's up to a label.
     pub(super) fn up_to(&self, session: &SessionId, label: Label) -> Vec<Spot> {
         let within = self.0.iter().filter(|place| place.label.is_within(label));

@@ -119,6 +119,22 @@ async fn each_route_is_for_its_callers() {
             "{path}"
         );
     }
+    // loopd can neither lower a label nor have the log signed.
+    let lower = serde_json::json!({
+        "session": "chat-1", "path": ".", "why": "x",
+        "label": {"class": "public", "untrusted": false}
+    });
+    for path in ["/v1/endorse", "/v1/audit/checkpoint"] {
+        assert_eq!(
+            code(engine.post::<_, Value>(path, &lower).await),
+            Code::NotAuthorised,
+            "{path}"
+        );
+    }
+    assert_eq!(
+        code(person.post::<_, Value>("/v1/endorse", &lower).await),
+        Code::NotFound
+    );
     let malformed = serde_json::json!({"session": "chat-1", "call": 1, "tool": "x", "extra": 1});
     assert_eq!(
         code(engine.post::<_, CallResult>("/v1/calls", &malformed).await),

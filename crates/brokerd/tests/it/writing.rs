@@ -5,7 +5,7 @@ use brokerd::ledger::{Durability, Ledger, MAX_LABELLED_FILES, Spot, WHOLE};
 use bxcore::code::Code;
 use bxcore::label::{Class, Label};
 use bxcore::transcript::CallOutcome;
-use bxcore::wire::brokerd::CallResult;
+use bxcore::wire::brokerd::{CallResult, Endorse};
 use serde_json::json;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -424,4 +424,79 @@ async fn the_arguments_are_judged_as_they_are() {
     let authority = started.broker.authority(session("s")).await.unwrap();
     assert_eq!(authority.label, Label::OWNER);
     started.stop().await;
+}
+
+/// What the owner says of a file counts from then on, is on record before it does, and is said of
+/// that file alone.
+#[tokio::test]
+async fn the_owner_lowers_the_label_of_one_file_on_the_record() {
+    let desk = Desk::new();
+    let started = desk.test.start();
+    started.register("secret", raise(SECRET)).await;
+    for (call, path) in [(1, "notes/a.txt"), (2, "notes/b.txt"), (3, "own.txt")] {
+        write(&started, "secret", call, path, "text", "create").await;
+    }
+    let read = async |call: u64, id: &str, path: &str| {
+        started.register(id, owner()).await;
+        let arguments = json!({ "path": path }).to_string();
+        let result = started.call(id, call, "read_file", &arguments).await;
+        assert_eq!(
+            result.outcome,
+            CallOutcome::Ok,
+            "{path}: {}",
+            result.content
+        );
+        result.session_label
+    };
+    assert_eq!(read(1, "r1", "notes/a.txt").await, SECRET);
+    let endorse = |session: Option<&str>, path: &str, why: &str| Endorse {
+        session: session.map(crate::support::session),
+        path: path.to_owned(),
+        label: Label::OWNER,
+        why: why.to_owned(),
+    };
+    let done = started
+        .broker
+        .endorse(endorse(None, "notes/a.txt", "I read it"));
+    let done = done.await.unwrap();
+    assert_eq!((done.before, done.after), (SECRET, Label::OWNER));
+    assert_eq!(read(1, "r2", "notes/a.txt").await, Label::OWNER);
+    assert_eq!(read(1, "r3", "notes/b.txt").await, SECRET, "another file");
+    assert_eq!(
+        started.broker.authority(session("r1")).await.unwrap().label,
+        SECRET,
+        "what a session has read stays read"
+    );
+    // A session's own folder is one object.
+    let own = started.broker.endorse(endorse(Some("secret"), ".", "mine"));
+    assert_eq!(own.await.unwrap().before, SECRET);
+    for (session, path, why, code) in [
+        (None, "notes/none.txt", "x", Code::NotFound),
+        (None, "nowhere/a.txt", "x", Code::NotFound),
+        (None, "../notes/a.txt", "x", Code::NotFound),
+        (None, "notes", "x", Code::NotFound),
+        (Some("never"), ".", "x", Code::NotFound),
+        (None, "notes/b.txt", " ", Code::BadRequest),
+    ] {
+        let refused = started.broker.endorse(endorse(session, path, why)).await;
+        assert_eq!(refused.unwrap_err().code, code, "{path}");
+    }
+    // Who writes it again with more on its mind raises it again.
+    write(&started, "secret", 4, "notes/a.txt", "more", "append").await;
+    assert_eq!(read(1, "r4", "notes/a.txt").await, SECRET);
+    started.stop().await;
+    let records = desk.test.records();
+    let endorsed: Vec<_> = records
+        .iter()
+        .filter(|record| record["kind"] == "endorse")
+        .collect();
+    assert_eq!(endorsed.len(), 2);
+    assert_eq!(endorsed[0]["seq"], done.audit);
+    let body: serde_json::Value =
+        serde_json::from_str(endorsed[0]["body"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&body["path"], &body["why"]),
+        (&json!("notes/a.txt"), &json!("I read it"))
+    );
+    desk.test.verify();
 }

@@ -8,6 +8,7 @@
 //! | `GET /v1/sessions/{id}/tools` | | `Vec<ToolSpec>` |
 //! | `POST /v1/calls` | [`CallRequest`] | [`CallResult`] |
 //! | `POST /v1/explain` | [`ExplainRequest`] | [`Walk`] |
+//! | `POST /v1/endorse` | owner only, [`Endorse`] | [`Endorsed`] |
 //! | `GET /v1/grants` | | `Vec<Grant>` |
 //! | `GET /v1/tools` | owner only | `Vec<ToolSpec>`, whatever any session may use |
 //! | `GET /v1/audit/{seq}` | owner only | `serde_json::Value`, intent and outcome joined |
@@ -119,6 +120,32 @@ pub struct ExplainRequest {
     /// Arguments; the steps that need them are left open without.
     #[serde(default)]
     pub arguments: Option<String>,
+}
+
+/// The owner says what label an object has that a tool wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endorse {
+    /// The session whose folders are meant; needed for its own folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The file as tools see it. A session's own folder is one object: `.`.
+    pub path: String,
+    /// The label that it has from now on.
+    pub label: Label,
+    /// Why, for the record.
+    pub why: String,
+}
+
+/// An object that has another label now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endorsed {
+    /// The label that it had.
+    pub before: Label,
+    /// The label that it has.
+    pub after: Label,
+    /// The number of the record.
+    pub audit: u64,
 }
 
 /// One rule of the decision walk.

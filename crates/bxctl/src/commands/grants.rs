@@ -44,7 +44,7 @@ pub struct ExplainArgs {
 }
 
 /// Reads a label as it is typed.
-fn parse_label(text: &str) -> Result<Label, String> {
+pub(super) fn parse_label(text: &str) -> Result<Label, String> {
     let (class, untrusted) = match text.split_once(',') {
         Some((class, flag)) if flag.trim() == "untrusted" => (class, true),
         Some((_, flag)) => return Err(format!("`{}` is not `untrusted`", flag.trim())),
