@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a bench stops where it fails")]
 
-use brokerd::audit::Boot;
+use brokerd::audit::{Boot, Log, Record, Synced};
 use brokerd::broker::{Broker, open};
-use brokerd::config::Loaded;
 use brokerd::decision::{Arguments, Facts, Question, Schema, decide};
 use brokerd::tools::Registry;
+use bxcore::audit::Kind;
 use bxcore::grant::Grant;
 use bxcore::guardrails::ToolRules;
 use bxcore::id::{CallId, SessionId};
@@ -83,7 +83,11 @@ impl Served {
         home.create().unwrap();
         let tools = Registry::new().unwrap();
         let boot = Boot("bench".to_owned());
-        let opened = open(&home, Loaded::default(), tools, boot, Timestamp::now).unwrap();
+        let config = "[[grant]]\ntool = \"write_file\"\nmax_taint = \"private\"\n";
+        let file = home.config_dir().join("brokerd.toml");
+        std::fs::write(&file, config).unwrap();
+        let loaded = brokerd::config::load(&home, &file, &tools.specs()).unwrap();
+        let opened = open(&home, loaded, tools, boot, Timestamp::now).unwrap();
         let (broker, _) = Broker::start(opened, |_| {});
         let register = Register {
             raise: Label::OWNER,
@@ -138,6 +142,11 @@ fn calls(criterion: &mut Criterion) {
         ("list_dir", "list_dir", "{}"),
         ("search_files", "search_files", r#"{"pattern":"hello"}"#),
         ("denied", "shell", "{}"),
+        (
+            "write_file, granted",
+            "write_file",
+            r#"{"path":"b.txt","content":"hello","mode":"replace"}"#,
+        ),
     ] {
         group.bench_function(kind, |bencher| {
             bencher
@@ -157,5 +166,37 @@ fn calls(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, walks, calls);
+/// How fast a log is checked, as `audit verify` and each start do.
+fn verification(criterion: &mut Criterion) {
+    const RECORDS: u64 = 20_000;
+    let folder = tempfile::tempdir().unwrap();
+    let boot = Boot("bench".to_owned());
+    let opened = Log::open(folder.path(), boot, Timestamp::now()).unwrap();
+    let mut log = opened.log;
+    let body = r#"{"path":"notes/a.txt"}"#.repeat(8);
+    for _ in 0..RECORDS {
+        let record = Record {
+            session: Some("chat-1"),
+            call: Some(1),
+            tool: Some("read_file"),
+            body: Some(&body),
+            ..Record::default()
+        };
+        log.stage(Kind::Deny, &record, Timestamp::now()).unwrap();
+    }
+    log.flush(Synced::Now).unwrap();
+    let segments = bxkit::audit_reader::segments(folder.path()).unwrap();
+    let bytes = segments
+        .iter()
+        .map(|path| std::fs::metadata(path).unwrap().len());
+    let mut group = criterion.benchmark_group("verify");
+    group.throughput(Throughput::Bytes(bytes.sum()));
+    group.sample_size(10);
+    group.bench_function("a log", |bencher| {
+        bencher.iter(|| bxkit::audit_reader::verify(folder.path(), None).unwrap());
+    });
+    group.finish();
+}
+
+criterion_group!(benches, walks, calls, verification);
 criterion_main!(benches);
