@@ -2,7 +2,7 @@
 //! whole house.
 
 use crate::support::{audit_records, verify_audit};
-use bxtest::fault::FaultPoint;
+use bxtest::fault::{FaultPoint, Inject, Strace};
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
@@ -302,4 +302,59 @@ fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
         assert_eq!(asked["cost_usd"], cost, "{point}: {asked}");
         verify_audit(home);
     }
+}
+
+/// Killed as it enters the nth call to the system, by any of its threads, that writes, syncs,
+/// connects, sends or receives: never is a byte sent without its intent on disk, never twice.
+/// Each number is tried, up to the first that no thread reaches.
+#[test]
+fn a_kill_at_any_system_call_leaves_no_byte_without_its_intent() {
+    const CALLS: &str = "write,writev,pwrite64,fsync,fdatasync,socket,connect,sendto,sendmsg,\
+                         recvfrom,recvmsg,read,openat,rename,shutdown,close";
+    /// More than any thread makes in a turn.
+    const MOST: usize = 2_000;
+    let (mut died, mut sent) = (0, 0);
+    for number in 1..MOST {
+        let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
+        let home = &house.home;
+        let up = home.up();
+        let brokerd = home.role_pid("brokerd").expect("brokerd");
+        let inject = Inject::kill(CALLS).only(number);
+        let tracer = Strace::new().inject(inject).attach(home, brokerd);
+        // How the turn ends depends on where it was; that it ends does not.
+        home.cmd("boxmaker")
+            .args(["ask", "Why is the sky blue?", "--session", "chat-s"])
+            .run();
+        let survived = home.role_pid("brokerd") == Some(brokerd);
+        drop(tracer);
+        assert_eq!(up.terminate().code(), Some(0), "call {number}");
+        // Killed at its very end, it settles what it left at the next start.
+        assert_eq!(home.up().terminate().code(), Some(0), "call {number}");
+        died += usize::from(!survived);
+        let records = audit_records(home);
+        let recorded: Vec<&str> = records
+            .iter()
+            .filter(|record| record["tool"] == "consult" && record["kind"] == "intent")
+            .map(|record| record["body"].as_str().unwrap())
+            .collect();
+        let seen = house.provider.seen();
+        for seen in &seen {
+            let body = std::str::from_utf8(&seen.body).unwrap();
+            assert!(
+                recorded.contains(&body),
+                "call {number}: sent without an intent"
+            );
+        }
+        assert!(recorded.len() <= 1, "call {number}: asked again");
+        assert!(seen.len() <= 1, "call {number}: sent again");
+        sent += seen.len();
+        // What began has its end on record, or is told as unknown.
+        let outcomes = records.iter().filter(|record| record["kind"] == "outcome");
+        assert_eq!(outcomes.count(), recorded.len(), "call {number}");
+        verify_audit(home);
+        if survived {
+            break;
+        }
+    }
+    assert!(died >= 8 && sent >= 1, "{died} died, {sent} sent");
 }

@@ -12,7 +12,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone)]
 pub struct Inject {
     syscalls: String,
-    error: String,
+    /// What happens in strace's words: `error=EIO` or `signal=KILL`.
+    happens: String,
     when: String,
 }
 
@@ -21,7 +22,16 @@ impl Inject {
     pub fn error(syscalls: &str, error: &str) -> Self {
         Self {
             syscalls: syscalls.to_owned(),
-            error: error.to_owned(),
+            happens: format!("error={error}"),
+            when: "1+".to_owned(),
+        }
+    }
+
+    /// The process is killed as it enters one of these system calls: say which by [`Self::only`].
+    pub fn kill(syscalls: &str) -> Self {
+        Self {
+            syscalls: syscalls.to_owned(),
+            happens: "signal=KILL".to_owned(),
             when: "1+".to_owned(),
         }
     }
@@ -98,11 +108,11 @@ impl Strace {
         args.extend(["-e".to_owned(), format!("trace={}", calls.join(","))]);
         for Inject {
             syscalls,
-            error,
+            happens,
             when,
         } in &self.injects
         {
-            let inject = format!("inject={syscalls}:error={error}:when={when}");
+            let inject = format!("inject={syscalls}:{happens}:when={when}");
             args.extend(["-e".to_owned(), inject]);
         }
         args
@@ -129,7 +139,12 @@ impl Strace {
             tracer_line.is_some_and(|line| line.split_whitespace().nth(1) != Some("0"))
         };
         let end = Instant::now() + ATTACH_TIMEOUT;
-        while !(traced() && tracer.stderr().contains("attached")) {
+        loop {
+            let attached = tracer.stderr().contains("attached");
+            // A process that is killed at its first call is gone as soon as it is held.
+            if attached && (traced() || tracer.ended().is_some()) {
+                return tracer;
+            }
             assert!(
                 Instant::now() < end && tracer.ended().is_none(),
                 "strace can't attach to process {pid}: {}",
@@ -137,7 +152,6 @@ impl Strace {
             );
             std::thread::sleep(POLL_INTERVAL);
         }
-        tracer
     }
 }
 
