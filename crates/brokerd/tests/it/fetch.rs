@@ -150,3 +150,51 @@ async fn without_a_grant_it_is_denied_and_not_offered_and_a_secret_is_in_no_addr
     assert_eq!(result.code, Some(Code::SecretInPayload));
     started.stop().await;
 }
+
+/// What a fetch of an address prints in a network namespace where 9.9.9.9 is a host with a page, and
+/// what that host and this one were asked for.
+fn in_a_network(url: &str) -> (String, Vec<String>) {
+    let ran = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--net", "python3"])
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/it/fetch/network.py"
+        ))
+        .arg(env!("CARGO_BIN_EXE_brokerd-probe"))
+        .args(["fetch", url])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    let problems = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}{problems}");
+    let (asked, said): (Vec<_>, Vec<_>) = said.lines().partition(|line| line.starts_with("asked "));
+    (
+        said.join("\n"),
+        asked.into_iter().map(str::to_owned).collect(),
+    )
+}
+
+/// Over real sockets, since no machine that tests may reach the real network.
+#[test]
+fn a_page_of_the_public_network_is_fetched_and_leads_to_no_other_place() {
+    const HEADERS: &str = "accept connection host user-agent";
+    let (said, asked) = in_a_network("http://9.9.9.9/moved");
+    assert_eq!(said, "fetched: http://9.9.9.9/page\n\nTea\nWarm & dry.\n");
+    assert_eq!(
+        asked,
+        [
+            format!("asked 9.9.9.9 /moved {HEADERS}"),
+            format!("asked 9.9.9.9 /page {HEADERS}")
+        ]
+    );
+    for path in ["inside", "metadata"] {
+        let (said, asked) = in_a_network(&format!("http://9.9.9.9/{path}"));
+        assert!(said.starts_with("fetch-refused: "), "{said}");
+        assert_eq!(asked, [format!("asked 9.9.9.9 /{path} {HEADERS}")]);
+    }
+    let (said, asked) = in_a_network("http://127.0.0.1/page");
+    assert!(said.starts_with("fetch-refused: "), "{said}");
+    assert!(asked.is_empty(), "{asked:?}");
+    let (said, _) = in_a_network("https://9.9.9.9/page");
+    assert!(said.starts_with("fetch-failed: "), "{said}");
+}
