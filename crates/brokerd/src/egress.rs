@@ -7,11 +7,13 @@
 mod endpoint;
 mod error;
 mod exchange;
+mod speak;
 mod stream;
 mod tls;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::EgressError;
 pub use exchange::{Bounds, CONNECT_TIMEOUT_SECS, Client, Reply};
+pub use speak::{Answer, MAX_HEADERS, speak};
 pub use stream::Stream;
 pub use tls::{Roots, RootsError};

@@ -2,25 +2,21 @@
 
 use super::endpoint::Endpoint;
 use super::error::EgressError;
+use super::speak::{Answer, speak};
 use super::stream::Stream;
 use super::tls::Roots;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_util::task::AbortOnDropHandle;
 
 /// How long a connection may take to be made, its TLS apart, in seconds.
 pub const CONNECT_TIMEOUT_SECS: u64 = 5;
-/// How many headers an answer may have.
-const MAX_HEADERS: usize = 100;
 const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
 
@@ -184,23 +180,13 @@ async fn talk(
     max_bytes: usize,
     sent: &AtomicBool,
 ) -> Result<Reply, EgressError> {
-    let (mut sender, connection) = http1::Builder::new()
-        .max_headers(MAX_HEADERS)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(EgressError::Broken)?;
-    let _driver = AbortOnDropHandle::new(tokio::spawn(async move {
-        // How the connection ends shows in the answer.
-        let _ = connection.await;
-    }));
+    // From here on a byte may be on its way.
     sent.store(true, Ordering::Relaxed);
-    let answer = sender
-        .send_request(request)
-        .await
-        .map_err(EgressError::Broken)?;
-    let status = answer.status();
-    let retry_after = shown(answer.headers(), &header::RETRY_AFTER);
-    let body = read_whole(answer.into_body(), max_bytes).await?;
+    let Answer { response, driver } = speak(stream, request).await.map_err(EgressError::Broken)?;
+    let status = response.status();
+    let retry_after = shown(response.headers(), &header::RETRY_AFTER);
+    let body = read_whole(response.into_body(), max_bytes).await?;
+    drop(driver);
     Ok(Reply {
         status,
         retry_after,

@@ -5,18 +5,14 @@ use super::html::text_of;
 use super::reach::{Dialer, Resolver, look_up};
 use super::redirect::Trail;
 use super::target::Target;
+use crate::egress;
 use axum::http::{HeaderMap, Request, Response, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_util::task::AbortOnDropHandle;
 
-/// How many headers an answer may have.
-const MAX_HEADERS: usize = 100;
 const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
 const ACCEPTED: &str = "text/html, text/plain, application/json, text/*";
 
@@ -87,17 +83,7 @@ async fn get(
     max_bytes: usize,
 ) -> Result<Answer, FetchError> {
     let request = request(target).map_err(FetchError::Request)?;
-    let (mut sender, connection) = http1::Builder::new()
-        .max_headers(MAX_HEADERS)
-        .handshake(TokioIo::new(stream))
-        .await
-        .map_err(FetchError::Broken)?;
-    let _driver = AbortOnDropHandle::new(tokio::spawn(async move {
-        // How the connection ends shows in the answer.
-        let _ = connection.await;
-    }));
-    let response = sender
-        .send_request(request)
+    let egress::Answer { response, driver } = egress::speak(stream, request)
         .await
         .map_err(FetchError::Broken)?;
     let status = response.status();
@@ -110,7 +96,9 @@ async fn get(
     if !status.is_success() {
         return Err(FetchError::Status(status.as_u16()));
     }
-    read(response, max_bytes).await
+    let answer = read(response, max_bytes).await;
+    drop(driver);
+    answer
 }
 
 /// Nothing in it but the address tells anything of the box or of the session.

@@ -183,7 +183,10 @@ async fn whatever_the_other_side_does_is_one_request_and_one_class() {
         (b"HTTP/1.1 200".to_vec(), "connection-broken"),
         (Vec::new(), "connection-broken"),
         (
-            head(&format!("200 OK{}", "\r\na: b".repeat(MAX_HEADERS + 1))),
+            head(&format!(
+                "200 OK{}",
+                "\r\na: b".repeat(egress::MAX_HEADERS + 1)
+            )),
             "connection-broken",
         ),
     ] {
