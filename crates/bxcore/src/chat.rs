@@ -6,6 +6,8 @@
 mod answer;
 mod chunk;
 mod message;
+mod request;
+mod stream;
 
 pub use answer::{
     AnswerBuilder, AnswerError, Finish, MAX_ANSWER_BYTES, MAX_TOOL_CALLS_PER_ANSWER, ModelAnswer,
@@ -15,3 +17,5 @@ pub use chunk::{
     ToolCallDelta, WireUsage,
 };
 pub use message::{RawMessage, ToolCall};
+pub use request::{Expected, MAX_REPLY_TOKENS, check_body};
+pub use stream::{CallFacts, Fault, MAX_ANSWER_TEXT_BYTES, MAX_STREAM_BYTES, Meter, error_text};

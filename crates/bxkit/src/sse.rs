@@ -2,9 +2,11 @@
 
 mod decoder;
 mod encode;
+mod framer;
 
 pub use decoder::{Decoder, MAX_EVENT_BYTES, TooLong};
 pub use encode::{KEEP_ALIVE, encode};
+pub use framer::{EventTooLong, Framer};
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Admits model calls and owns those under way.
 
-use super::allow::{Expected, check_body};
 use super::call::{Call, Surroundings};
 use super::events::{AnswerReceiver, answer_channel};
 use super::head::ChatHead;
@@ -8,6 +7,7 @@ use super::running::Running;
 use crate::backend::{Registry, unusable_problem};
 use crate::dump::Dump;
 use crate::limits::Limits;
+use bxcore::chat::{Expected, check_body};
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxcore::wire::inferproxy::{BackendKind, BackendState, StopReply, StopRequest};

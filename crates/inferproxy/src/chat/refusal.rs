@@ -1,7 +1,7 @@
 //! What a model server means by an answer that is none. Pure.
 
-use super::glance::error_text;
 use axum::http::StatusCode;
+use bxcore::chat::error_text;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use serde::Deserialize;

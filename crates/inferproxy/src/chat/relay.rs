@@ -1,16 +1,15 @@
 //! Passes a server's answer on as it comes, and measures it on the way.
 
 use super::events::{AnswerSender, CallerGone, pass_on};
-use super::framer::Framer;
-use super::glance::Fault;
 use super::life::{LifeWatch, Pulse};
-use super::meter::Meter;
 use crate::backend::{Answer, Backend, UpstreamError};
 use crate::slots::SlotLook;
 use axum::http::header;
+use bxcore::chat::{Fault, Meter};
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxkit::fault;
+use bxkit::sse::Framer;
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 

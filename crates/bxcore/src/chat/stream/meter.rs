@@ -2,8 +2,8 @@
 //! Pure; the time is passed in.
 
 use super::glance::{Chunk, Fault, Line, read_line};
-use bxcore::chat::{MAX_ANSWER_BYTES, Timings, WireUsage};
-use bxcore::usage::{Receipt, UsageSource};
+use crate::chat::{MAX_ANSWER_BYTES, Timings, WireUsage};
+use crate::usage::{Receipt, UsageSource};
 use std::time::Duration;
 
 /// The most bytes of a whole answer on the wire, with all that goes around its words.

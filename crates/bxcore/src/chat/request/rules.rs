@@ -3,7 +3,7 @@
 //! A server that meets an unknown or foreign field mostly does something without a word (a foreign
 //! adapter, dropped context, another slot), so the list is of what is allowed, not of what isn't.
 
-use bxcore::wire::inferproxy::BackendKind;
+use crate::wire::inferproxy::BackendKind;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

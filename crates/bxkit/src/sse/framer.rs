@@ -2,11 +2,9 @@
 //!
 //! What arrives whole is passed on as it is, without a copy; only a cut event is held.
 
+use super::decoder::MAX_EVENT_BYTES;
 use bytes::{Bytes, BytesMut};
 use std::mem;
-
-/// The longest event; a reader takes no longer ones either.
-pub const MAX_EVENT_BYTES: usize = bxkit::sse::MAX_EVENT_BYTES;
 
 /// An event is longer than [`MAX_EVENT_BYTES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

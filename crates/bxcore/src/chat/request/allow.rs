@@ -2,9 +2,9 @@
 
 use super::messages::Messages;
 use super::rules::{REQUIRED, integer, rule, string};
-use bxcore::code::Code;
-use bxcore::problem::Problem;
-use bxcore::wire::inferproxy::BackendKind;
+use crate::code::Code;
+use crate::problem::Problem;
+use crate::wire::inferproxy::BackendKind;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;

@@ -2,7 +2,7 @@
 //!
 //! Just enough is read to tell a chat completion from anything else, and to find the figures.
 
-use bxcore::chat::{PromptProgress, Timings, WireUsage};
+use crate::chat::{PromptProgress, Timings, WireUsage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
