@@ -7,6 +7,8 @@
 mod endpoint;
 mod error;
 mod exchange;
+mod incoming;
+mod refusal;
 mod speak;
 mod stream;
 mod tls;
@@ -14,6 +16,8 @@ mod tls;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::EgressError;
 pub use exchange::{Bounds, CONNECT_TIMEOUT_SECS, Client, Reply};
+pub use incoming::Incoming;
+pub use refusal::Refusal;
 pub use speak::{Answer, MAX_HEADERS, speak};
 pub use stream::Stream;
 pub use tls::{Roots, RootsError};

@@ -12,6 +12,7 @@ pub mod egress;
 pub mod fetch;
 pub mod http;
 pub mod ledger;
+pub mod provider;
 mod role;
 pub mod sandbox;
 pub mod secrets;

@@ -31,9 +31,9 @@ pub struct Grant {
     /// Whether a session that has read untrusted data may use it; no if left out.
     #[serde(default)]
     pub accept_untrusted: bool,
-    /// The class of what comes back; private if left out.
-    #[serde(default = "private")]
-    pub result_class: Class,
+    /// The class of what comes back; [`Grant::result_class`] tells what it is if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_class: Option<Class>,
     /// Whether what comes back is untrusted; the tool's own default if left out.
     #[serde(default)]
     pub untrusted: Option<bool>,
@@ -48,10 +48,21 @@ pub struct Grant {
     pub ports: BTreeSet<u16>,
 }
 
-const fn public() -> Class {
-    Class::Public
+impl Grant {
+    /// The class of what comes back.
+    ///
+    /// Private if the grant does not say; public for a provider, which leads public sessions only:
+    /// the first answer would end any other.
+    pub fn result_class(&self) -> Class {
+        let by_default = if self.tool.is_provider() {
+            Class::Public
+        } else {
+            Class::Private
+        };
+        self.result_class.unwrap_or(by_default)
+    }
 }
 
-const fn private() -> Class {
-    Class::Private
+const fn public() -> Class {
+    Class::Public
 }

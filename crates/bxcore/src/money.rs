@@ -1,5 +1,6 @@
 //! Money in whole micro-dollars and prices per million tokens. No floating point comes near it.
 
+use crate::usage::Usage;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::iter::Sum;
@@ -137,6 +138,9 @@ pub struct Price {
     pub prompt: MicroUsd,
     /// For a million tokens written.
     pub completion: MicroUsd,
+    /// For a million tokens read that were in the server's cache; none where these cost the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_prompt: Option<MicroUsd>,
 }
 
 impl Price {
@@ -144,13 +148,26 @@ impl Price {
     pub const FREE: Self = Self {
         prompt: MicroUsd::ZERO,
         completion: MicroUsd::ZERO,
+        cached_prompt: None,
     };
 
-    /// The cost of one call, rounded up to a whole micro-dollar.
+    /// The cost of one call whose prompt is read anew, rounded up to a whole micro-dollar.
     pub fn cost(self, prompt_tokens: u64, completion_tokens: u64) -> MicroUsd {
+        self.cost_of(&Usage {
+            prompt_tokens,
+            completion_tokens,
+            ..Usage::default()
+        })
+    }
+
+    /// The cost of what was used, rounded up to a whole micro-dollar.
+    pub fn cost_of(self, usage: &Usage) -> MicroUsd {
         let part = |price: MicroUsd, tokens: u64| i128::from(price.0) * i128::from(tokens);
-        let sum = part(self.prompt, prompt_tokens)
-            .saturating_add(part(self.completion, completion_tokens));
+        // No more can have been in the cache than was read.
+        let cached = usage.cache_n.min(usage.prompt_tokens);
+        let sum = part(self.prompt, usage.prompt_tokens - cached)
+            .saturating_add(part(self.cached_prompt.unwrap_or(self.prompt), cached))
+            .saturating_add(part(self.completion, usage.completion_tokens));
         let micros = sum.saturating_add(999_999) / 1_000_000;
         MicroUsd(i64::try_from(micros).unwrap_or(i64::MAX))
     }
@@ -176,13 +193,36 @@ mod tests {
         let price = Price {
             prompt: MicroUsd(1),
             completion: MicroUsd(3),
+            cached_prompt: None,
         };
         assert_eq!(price.cost(1, 0), MicroUsd(1));
         assert_eq!(price.cost(1_000_000, 1_000_000), MicroUsd(4));
         let dear = Price {
             prompt: MicroUsd::MAX,
             completion: MicroUsd::MAX,
+            cached_prompt: None,
         };
         assert_eq!(dear.cost(u64::MAX, u64::MAX), MicroUsd::MAX);
+    }
+
+    #[test]
+    fn what_was_in_the_cache_has_a_price_of_its_own() {
+        let price = |cached_prompt| Price {
+            prompt: MicroUsd(3_000_000),
+            completion: MicroUsd(15_000_000),
+            cached_prompt,
+        };
+        let usage = |cache_n| Usage {
+            prompt_tokens: 100,
+            completion_tokens: 10,
+            cache_n,
+            ..Usage::default()
+        };
+        let cheap = Some(MicroUsd(300_000));
+        assert_eq!(price(None).cost_of(&usage(80)), MicroUsd(450));
+        assert_eq!(price(cheap).cost_of(&usage(0)), MicroUsd(450));
+        assert_eq!(price(cheap).cost_of(&usage(80)), MicroUsd(234));
+        // More than was read can't have been in the cache.
+        assert_eq!(price(cheap).cost_of(&usage(1000)), MicroUsd(180));
     }
 }

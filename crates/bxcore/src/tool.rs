@@ -1,5 +1,6 @@
 //! What a tool is: its name, what it takes, and what it risks.
 
+use crate::id::BackendName;
 use crate::money::MicroUsd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -8,6 +9,9 @@ use std::str::FromStr;
 
 /// The longest tool name, in bytes.
 pub const MAX_TOOL_NAME_BYTES: usize = 96;
+
+/// What the name begins with by which a whole session's model calls are decided.
+pub const PROVIDER_PREFIX: &str = "provider:";
 
 /// The tools that loopd answers itself, in the order of the tools array. Nobody decides them: they
 /// reach nothing but the session, or stand for a tool that is decided.
@@ -39,6 +43,18 @@ impl ToolName {
             return Ok(Self(text));
         }
         Err(InvalidToolName(text.chars().take(80).collect()))
+    }
+
+    /// The name by which the model calls to a provider are decided. It is no tool that a model
+    /// could call.
+    pub fn of_provider(name: &BackendName) -> Self {
+        // A backend's name is shorter than a tool's may be, and of fewer characters.
+        Self(format!("{PROVIDER_PREFIX}{name}"))
+    }
+
+    /// Whether it stands for the model calls to a provider.
+    pub fn is_provider(&self) -> bool {
+        self.0.starts_with(PROVIDER_PREFIX)
     }
 
     /// The name as text.

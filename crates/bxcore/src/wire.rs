@@ -3,4 +3,5 @@
 pub mod brokerd;
 pub mod inferproxy;
 pub mod loopd;
+pub mod provider;
 pub mod supervisor;

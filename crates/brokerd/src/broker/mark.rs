@@ -56,7 +56,7 @@ impl Core {
         let grant = grant.and_then(|number| self.policy.grants.get(number - 1));
         grant.map_or(label, |grant| {
             let untrusted = grant.untrusted.unwrap_or(tool.is_untrusted_by_default());
-            label.join(Label::new(grant.result_class, untrusted))
+            label.join(Label::new(grant.result_class(), untrusted))
         })
     }
 }

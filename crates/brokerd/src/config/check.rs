@@ -1,12 +1,12 @@
 //! What the types can't say about `brokerd.toml`. Pure: the tools that exist are handed in.
 
-use super::file::{Config, MAX_GRANTS, MAX_WORKSPACES};
+use super::file::{Config, MAX_GRANTS, MAX_PROVIDERS, MAX_WORKSPACES};
 use super::workspace::Workspace;
 use crate::consult::Settings;
 use crate::decision::needs_grant;
 use bxcore::grant::Grant;
 use bxcore::label::Class;
-use bxcore::tool::{RiskTag, ToolSpec};
+use bxcore::tool::{RiskTag, ToolName, ToolSpec};
 use bxkit::config::InvalidValue;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -14,8 +14,6 @@ use std::path::{Component, Path};
 /// Tools that reach out to hosts and come with a later version or by configuration; a grant for
 /// one may name hosts already.
 const FETCHERS: &[&str] = &["http_fetch"];
-/// Models of others see what a session says, so only public sessions may be led by one.
-const PROVIDER_PREFIX: &str = "provider:";
 
 /// Checks the whole table; `forbidden` are folders that no workspace may reach into.
 pub(super) fn check(
@@ -25,10 +23,15 @@ pub(super) fn check(
 ) -> Result<(), InvalidValue> {
     bounded("grant", config.grants.len(), MAX_GRANTS)?;
     config.consult.as_ref().map_or(Ok(()), Settings::check)?;
+    bounded("provider", config.providers.len(), MAX_PROVIDERS)?;
+    for (name, settings) in &config.providers {
+        settings.check(name.as_str())?;
+    }
     bounded("workspace", config.workspaces.len(), MAX_WORKSPACES)?;
     for (index, grant) in config.grants.iter().enumerate() {
         let known = tools.iter().find(|tool| tool.name == grant.tool);
         check_grant(index, grant, known.copied())?;
+        check_provider(index, grant, config)?;
     }
     let mut names = BTreeSet::new();
     for (index, workspace) in config.workspaces.iter().enumerate() {
@@ -71,10 +74,6 @@ fn check_grant(index: usize, grant: &Grant, known: Option<&ToolSpec>) -> Result<
         let hint = "remove the grant; to forbid the tool, put it on the deny list in loopd.toml";
         return Err(InvalidValue::new(key("tool"), why).hint(hint));
     }
-    if tool.as_str().starts_with(PROVIDER_PREFIX) && grant.max_taint != Class::Public {
-        let why = "a provider's model may lead public sessions only";
-        return Err(InvalidValue::new(key("max_taint"), why).hint("set it to \"public\""));
-    }
     if !grant.hosts.is_empty() && !takes_hosts(tool.as_str(), known) {
         let why = format!("`{tool}` does not take hosts, so they would limit nothing");
         return Err(InvalidValue::new(key("hosts"), why).hint("remove them"));
@@ -90,6 +89,31 @@ fn check_grant(index: usize, grant: &Grant, known: Option<&ToolSpec>) -> Result<
     }
     if grant.ports.contains(&0) {
         return Err(InvalidValue::new(key("ports"), "0 is not a port").hint("remove it"));
+    }
+    Ok(())
+}
+
+/// A grant for a provider. What leads a session sees all that is in it, so it leads public ones
+/// only; and what it answers goes into the session, which must stay public for the next call.
+fn check_provider(index: usize, grant: &Grant, config: &Config) -> Result<(), InvalidValue> {
+    let key = |name: &str| format!("grant.{index}.{name}");
+    let tool = &grant.tool;
+    if !tool.is_provider() {
+        return Ok(());
+    }
+    if grant.max_taint != Class::Public {
+        let why = "a provider's model may lead public sessions only";
+        return Err(InvalidValue::new(key("max_taint"), why).hint("set it to \"public\""));
+    }
+    if grant.result_class() != Class::Public {
+        let why = "the first answer would end the session, which must stay public";
+        return Err(InvalidValue::new(key("result_class"), why).hint("remove it"));
+    }
+    let mut names = config.providers.keys().map(ToolName::of_provider);
+    if !names.any(|name| name == *tool) {
+        let why = format!("there is no `[provider.NAME]` for `{tool}`");
+        return Err(InvalidValue::new(key("tool"), why)
+            .hint("write the provider's table, or remove the grant"));
     }
     Ok(())
 }

@@ -2,13 +2,18 @@
 
 use super::workspace::Workspace;
 use crate::consult::Settings;
+use crate::provider;
 use bxcore::grant::Grant;
+use bxcore::id::BackendName;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// The most grants.
 pub const MAX_GRANTS: usize = 1024;
 /// The most workspaces of the owner.
 pub const MAX_WORKSPACES: usize = 64;
+/// The most providers.
+pub const MAX_PROVIDERS: usize = 16;
 
 /// The content of `brokerd.toml`. Without a file nothing is granted, and tools see the session's
 /// own workspace alone.
@@ -24,4 +29,7 @@ pub struct Config {
     /// Whom the tool `consult` asks; nobody if left out.
     #[serde(default)]
     pub consult: Option<Settings>,
+    /// Models elsewhere that may lead whole sessions.
+    #[serde(default, rename = "provider")]
+    pub providers: BTreeMap<BackendName, provider::Settings>,
 }

@@ -146,6 +146,15 @@ mod tests {
             "[[grant]]\ntool = \"provider:x\"\nmax_taint = \"private\"",
             "public sessions only",
         );
+        check(
+            "[[grant]]\ntool = \"provider:x\"\nmax_taint = \"secret\"",
+            "public sessions only",
+        );
+        check(
+            "[[grant]]\ntool = \"provider:x\"\nresult_class = \"private\"",
+            "must stay public",
+        );
+        check("[[grant]]\ntool = \"provider:x\"", "no `[provider.NAME]`");
         check("[[workspace]]\npath = \"notes\"", "not an absolute path");
         check(
             "[[workspace]]\npath = \"/srv/../etc\"",
@@ -166,6 +175,54 @@ mod tests {
             "not usable",
         );
         check("[[workspace]]\npath = \"/a/x y\"", "set `name`");
+    }
+
+    const PROVIDER: &str = r#"
+        [provider.big]
+        url = "https://api.example.org/v1/chat/completions"
+        model = "big-1"
+        secret = "big"
+        price = { prompt = "3", completion = "15", cached_prompt = "0.30" }
+        daily_usd = "5"
+        context_tokens = 128000
+    "#;
+
+    #[test]
+    fn a_provider_has_what_it_costs_and_sensible_limits() {
+        let granted = format!("{PROVIDER}\n[[grant]]\ntool = \"provider:big\"");
+        let config = read(&granted).unwrap();
+        let (name, big) = config.providers.first_key_value().unwrap();
+        assert_eq!(name.as_str(), "big");
+        assert_eq!(big.price().prompt.micros(), 3_000_000);
+        assert_eq!(big.price().cached_prompt.unwrap().micros(), 300_000);
+        assert_eq!((big.answer_tokens, big.max_concurrency), (4096, 4));
+        assert_eq!(config.grants[0].result_class(), Class::Public);
+        let check = |from: &str, to: &str, expect: &str| {
+            assert!(PROVIDER.contains(from), "{from}");
+            let error = read(&PROVIDER.replace(from, to)).unwrap_err();
+            assert!(error.contains(expect), "{to}\n{error}");
+        };
+        check(
+            "https://api.example.org",
+            "http://api.example.org",
+            "this box alone",
+        );
+        check("\"big-1\"", "\"\"", "name of a model");
+        check("prompt = \"3\"", "prompt = 3", "price");
+        check("completion = \"15\", ", "", "completion");
+        check("daily_usd = \"5\"", "", "daily_usd");
+        check("daily_usd = \"5\"", "daily_usd = \"0\"", "ever be asked");
+        check("context_tokens = 128000", "", "context_tokens");
+        check("128000", "12", "not between");
+        check("128000", "128000\nanswer_tokens = 1", "not between 64");
+        check("128000", "2048\nanswer_tokens = 4096", "and 2048");
+        check("128000", "128000\nfirst_byte_ms = 1", "first_byte_ms");
+        check("128000", "128000\nbetween_ms = 9999999", "between_ms");
+        check("128000", "128000\nmax_concurrency = 0", "max_concurrency");
+        check("128000", "128000\nmode = \"both\"", "mode");
+        check("128000", "128000\ntemperature = 2", "temperature");
+        check("128000", "128000\nca_file = \"ca.pem\"", "absolute path");
+        check("provider.big", "provider.\"b i g\"", "backend name");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Reading the answer. Pure.
 
 use super::failure::ConsultFailure;
-use crate::egress::Reply;
-use axum::http::StatusCode;
+use crate::egress::{Refusal, Reply};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -50,7 +49,9 @@ struct Counted {
 /// # Errors
 /// It is none: the class of what it is.
 pub fn read(reply: &Reply, body_bytes: usize) -> Result<Answered, ConsultFailure> {
-    check(reply)?;
+    if let Some(refusal) = Refusal::of(reply.status, reply.retry_after.as_deref()) {
+        return Err(refusal.into());
+    }
     let completion: Completion =
         serde_json::from_slice(&reply.body).map_err(|_| ConsultFailure::NotJson)?;
     let message = completion
@@ -78,25 +79,10 @@ pub fn read(reply: &Reply, body_bytes: usize) -> Result<Answered, ConsultFailure
     })
 }
 
-fn check(reply: &Reply) -> Result<(), ConsultFailure> {
-    let status = reply.status.as_u16();
-    Err(match reply.status {
-        StatusCode::OK => return Ok(()),
-        StatusCode::UNAUTHORIZED => ConsultFailure::Unauthorised,
-        StatusCode::PAYMENT_REQUIRED => ConsultFailure::PaymentRequired,
-        StatusCode::FORBIDDEN => ConsultFailure::Forbidden,
-        StatusCode::NOT_FOUND => ConsultFailure::NotFound,
-        StatusCode::TOO_MANY_REQUESTS => ConsultFailure::RateLimited(reply.retry_after.clone()),
-        other if other.is_redirection() => ConsultFailure::Redirect(status),
-        other if other.is_client_error() => ConsultFailure::Rejected(status),
-        other if other.is_server_error() => ConsultFailure::ServerError(status),
-        _ => ConsultFailure::Status(status),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::StatusCode;
     use bytes::Bytes;
 
     fn class(status: u16, body: &str) -> &'static str {

@@ -113,6 +113,7 @@ impl Settings {
         Price {
             prompt: self.price.prompt.0,
             completion: self.price.completion.0,
+            cached_prompt: None,
         }
     }
 }

@@ -57,6 +57,12 @@ pub enum EgressError {
         /// Whether the request may have gone out by then.
         sent: bool,
     },
+    /// It went silent.
+    #[error("it went silent for {silent_ms} ms in the middle of its answer")]
+    Stalled {
+        /// How long it was allowed to be silent.
+        silent_ms: u64,
+    },
     /// The request can't be written as HTTP: a fault of the program.
     #[error("the request can't be written")]
     Request(#[source] axum::http::Error),
@@ -74,6 +80,7 @@ impl EgressError {
             Self::CutOff(_) => "cut-off",
             Self::TooLong { .. } => "too-long",
             Self::TimedOut { .. } => "timeout",
+            Self::Stalled { .. } => "stalled",
             Self::Request(_) => "request",
         }
     }
@@ -86,7 +93,7 @@ impl EgressError {
             | Self::Connect { .. }
             | Self::Tls { .. }
             | Self::Request(_) => false,
-            Self::Broken(_) | Self::CutOff(_) | Self::TooLong { .. } => true,
+            Self::Broken(_) | Self::CutOff(_) | Self::TooLong { .. } | Self::Stalled { .. } => true,
             Self::TimedOut { sent, .. } => *sent,
         }
     }

@@ -2,13 +2,13 @@
 
 use super::endpoint::Endpoint;
 use super::error::EgressError;
+use super::incoming::Incoming;
 use super::speak::{Answer, speak};
 use super::stream::Stream;
 use super::tls::Roots;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 pub const CONNECT_TIMEOUT_SECS: u64 = 5;
 const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
 
 /// Sends requests to one place.
 #[derive(Debug, Clone)]
@@ -80,6 +81,29 @@ impl Client {
         }
     }
 
+    /// Posts a body of JSON exactly as it is, and gives the answer as it comes in.
+    ///
+    /// `within_ms` bounds the time from the look-up of the name to the answer's head.
+    ///
+    /// # Errors
+    /// There is no answer in that time. One of whatever status is none.
+    pub async fn post_for_events(
+        &self,
+        bearer: &str,
+        body: Bytes,
+        within_ms: u64,
+    ) -> Result<Incoming, EgressError> {
+        let sent = AtomicBool::new(false);
+        let begun = self.begin(bearer, body, EVENTS, &sent);
+        match tokio::time::timeout(Duration::from_millis(within_ms), begun).await {
+            Ok(begun) => begun.map(Incoming::new),
+            Err(_) => Err(EgressError::TimedOut {
+                timeout_ms: within_ms,
+                sent: sent.load(Ordering::Relaxed),
+            }),
+        }
+    }
+
     async fn exchange(
         &self,
         bearer: &str,
@@ -87,7 +111,31 @@ impl Client {
         max_bytes: usize,
         sent: &AtomicBool,
     ) -> Result<Reply, EgressError> {
-        let request = self.request(bearer, body).map_err(EgressError::Request)?;
+        let Answer { response, driver } = self.begin(bearer, body, JSON, sent).await?;
+        let status = response.status();
+        let retry_after = shown(response.headers(), &header::RETRY_AFTER);
+        let body = read_whole(response.into_body(), max_bytes).await?;
+        drop(driver);
+        Ok(Reply {
+            status,
+            retry_after,
+            body,
+        })
+    }
+
+    /// Sends the one request; the answer's body is still to come.
+    ///
+    /// A connection that is dropped half way is closed, so a call that is given up ends there.
+    async fn begin(
+        &self,
+        bearer: &str,
+        body: Bytes,
+        accept: &'static str,
+        sent: &AtomicBool,
+    ) -> Result<Answer, EgressError> {
+        let request = self
+            .request(bearer, body, accept)
+            .map_err(EgressError::Request)?;
         let stream = self.connect().await?;
         let stream = match &self.roots {
             Some(roots) if self.endpoint.is_tls() => {
@@ -100,14 +148,16 @@ impl Client {
             }
             _ => Stream::Open(stream),
         };
-        // A connection that is dropped half way is closed, so a call that is given up ends there.
-        talk(stream, request, max_bytes, sent).await
+        // From here on a byte may be on its way.
+        sent.store(true, Ordering::Relaxed);
+        speak(stream, request).await.map_err(EgressError::Broken)
     }
 
     fn request(
         &self,
         bearer: &str,
         body: Bytes,
+        accept: &'static str,
     ) -> Result<Request<Full<Bytes>>, axum::http::Error> {
         let mut authorization = HeaderValue::try_from(format!("Bearer {bearer}"))?;
         authorization.set_sensitive(true);
@@ -116,7 +166,7 @@ impl Client {
             .uri(self.endpoint.path())
             .header(header::HOST, self.endpoint.authority())
             .header(header::USER_AGENT, USER_AGENT)
-            .header(header::ACCEPT, JSON)
+            .header(header::ACCEPT, accept)
             .header(header::CONTENT_TYPE, JSON)
             .header(header::AUTHORIZATION, authorization)
             .header(header::CONNECTION, "close")
@@ -174,27 +224,7 @@ impl Client {
     }
 }
 
-async fn talk(
-    stream: Stream,
-    request: Request<Full<Bytes>>,
-    max_bytes: usize,
-    sent: &AtomicBool,
-) -> Result<Reply, EgressError> {
-    // From here on a byte may be on its way.
-    sent.store(true, Ordering::Relaxed);
-    let Answer { response, driver } = speak(stream, request).await.map_err(EgressError::Broken)?;
-    let status = response.status();
-    let retry_after = shown(response.headers(), &header::RETRY_AFTER);
-    let body = read_whole(response.into_body(), max_bytes).await?;
-    drop(driver);
-    Ok(Reply {
-        status,
-        retry_after,
-        body,
-    })
-}
-
-async fn read_whole(body: Incoming, max_bytes: usize) -> Result<Bytes, EgressError> {
+async fn read_whole(body: hyper::body::Incoming, max_bytes: usize) -> Result<Bytes, EgressError> {
     match Limited::new(body, max_bytes).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
         Err(error) => Err(match error.downcast::<hyper::Error>() {
@@ -205,7 +235,7 @@ async fn read_whole(body: Incoming, max_bytes: usize) -> Result<Bytes, EgressErr
 }
 
 /// A header of the answer, where it is short and plain.
-fn shown(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+pub(super) fn shown(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
     const MAX_SHOWN_BYTES: usize = 64;
     let text = headers.get(name)?.to_str().ok()?;
     (text.len() <= MAX_SHOWN_BYTES).then(|| text.to_owned())

@@ -44,7 +44,7 @@ fn grant(max_taint: Class, accept_untrusted: bool, approval: Asks) -> Grant {
         tool: tool("shell"),
         max_taint,
         accept_untrusted,
-        result_class: Class::Private,
+        result_class: Some(Class::Private),
         untrusted: None,
         approval,
         hosts: Vec::new(),

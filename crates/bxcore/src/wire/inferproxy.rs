@@ -111,6 +111,8 @@ pub enum BackendOrigin {
     Found,
     /// The starter engine.
     Starter,
+    /// A provider outside of this box, by brokerd's configuration: brokerd sends to it.
+    Provider,
 }
 
 /// What is known of a backend.

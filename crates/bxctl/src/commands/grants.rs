@@ -185,9 +185,9 @@ fn render_list(grants: &[Grant], paint: Paint) -> String {
     let mut table = Table::new(&heads, paint);
     for (number, grant) in grants.iter().enumerate() {
         let result = match grant.untrusted {
-            Some(true) => format!("{}, untrusted", grant.result_class),
-            Some(false) => format!("{}, trusted", grant.result_class),
-            None => grant.result_class.to_string(),
+            Some(true) => format!("{}, untrusted", grant.result_class()),
+            Some(false) => format!("{}, trusted", grant.result_class()),
+            None => grant.result_class().to_string(),
         };
         table.row([
             (number + 1).to_string().as_str(),

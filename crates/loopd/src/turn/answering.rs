@@ -237,10 +237,7 @@ impl Turn {
 
     fn settle(&mut self, reserve: Reserve, receipt: &Receipt) -> Settle {
         let usage = receipt.usage();
-        let usd = self
-            .context
-            .price
-            .cost(usage.prompt_tokens, usage.completion_tokens);
+        let usd = self.context.price.cost_of(&usage);
         self.charge(reserve, usage, usd, receipt.source)
     }
 

@@ -119,6 +119,7 @@ fn origin(origin: BackendOrigin) -> &'static str {
         BackendOrigin::Configured => "configured",
         BackendOrigin::Found => "found",
         BackendOrigin::Starter => "starter",
+        BackendOrigin::Provider => "provider",
     }
 }
 
