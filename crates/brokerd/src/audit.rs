@@ -13,7 +13,7 @@ mod writer;
 pub use checkpoints::CHECKPOINT_RECORDS;
 pub use error::AuditError;
 pub use open::{OpenIntent, Opened};
-pub use record::{Decided, Ended, Raw, Record};
+pub use record::{BodyPlace, Decided, Ended, Raw, Record};
 pub use writer::{Boot, Log, Synced};
 
 #[cfg(test)]

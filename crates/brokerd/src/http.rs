@@ -2,6 +2,7 @@
 
 mod calls;
 mod owner;
+mod providers;
 mod router;
 mod sessions;
 

@@ -8,6 +8,7 @@ mod checkpoint;
 mod copy;
 mod error;
 mod files;
+mod models;
 mod open;
 mod sessions;
 mod spending;

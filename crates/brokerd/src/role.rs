@@ -6,6 +6,7 @@ use crate::consult::{Consult, ConsultError};
 use crate::egress::Roots;
 use crate::fetch::{Fetcher, is_for_fetch};
 use crate::http::router;
+use crate::provider::{Provider, ProviderError, Providers};
 use crate::sandbox::{Launch, Sandbox};
 use crate::secrets::{SecretName, Secrets};
 use crate::tools::Registry;
@@ -48,7 +49,12 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
     let outside = Outside::prepare(home, &loaded.config)?;
     let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
     let opened = opened
-        .with_outside(outside.secrets, outside.consult, outside.fetcher)
+        .with_outside(
+            outside.secrets,
+            outside.consult,
+            outside.fetcher,
+            outside.providers,
+        )
         .map_err(|error| fault("A tool of brokerd's is wrong", &error))?;
     let opened = match sandbox {
         Some(sandbox) => opened.with_sandbox(sandbox),
@@ -62,21 +68,29 @@ struct Outside {
     secrets: Secrets,
     consult: Option<Consult>,
     fetcher: Fetcher,
+    providers: Providers,
 }
 
 impl Outside {
     /// Reads what is read before the confinement: secrets, and certificates.
-    fn prepare(home: &Home, config: &Config) -> Result<Self, ConsultError> {
-        let needed: Vec<&SecretName> = needed(config);
+    fn prepare(home: &Home, config: &Config) -> Result<Self, Problem> {
+        let consult = config.consult.iter().map(|consult| &consult.secret);
+        let providers = config.providers.values().map(|provider| &provider.secret);
+        let needed: Vec<&SecretName> = consult.collect();
         let secrets = Secrets::open(secret_folders(home), &needed).map_err(ConsultError::Secret)?;
+        let needed: Vec<&SecretName> = needed.into_iter().chain(providers).collect();
+        secrets.read_again(&needed).map_err(ProviderError::Secret)?;
         let consult = config
             .consult
             .clone()
             .map(|settings| Consult::new(settings, secrets.clone()))
-            .transpose()?;
+            .transpose()
+            .map_err(Problem::from)?;
+        let providers = Provider::all(&config.providers, &secrets)?;
         Ok(Self {
             secrets,
             consult,
+            providers,
             fetcher: Fetcher::new(authorities(config)),
         })
     }
@@ -102,6 +116,12 @@ fn ports(config: &Config) -> BTreeSet<u16> {
         .consult
         .iter()
         .map(|consult| consult.url.port())
+        .chain(
+            config
+                .providers
+                .values()
+                .map(|provider| provider.url.port()),
+        )
         .collect();
     for grant in config.grants.iter().filter(|grant| is_for_fetch(grant)) {
         ports.extend([HTTP_PORT, HTTPS_PORT]);
@@ -111,15 +131,6 @@ fn ports(config: &Config) -> BTreeSet<u16> {
         ports.insert(DNS_PORT);
     }
     ports
-}
-
-/// The secrets without which brokerd does not start.
-fn needed(config: &Config) -> Vec<&SecretName> {
-    config
-        .consult
-        .iter()
-        .map(|consult| &consult.secret)
-        .collect()
 }
 
 /// Where secrets are: what the service manager hands over comes first.
@@ -157,7 +168,7 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
 }
 
 /// Its own database, log and workspaces, its secrets, the owner's workspaces, and nothing else.
-/// Without `[consult]` and a grant for `http_fetch` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
+/// Without `[consult]`, a provider and a grant for `http_fetch` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
 fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();
     let beside = |suffix: &str| {

@@ -162,6 +162,22 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
+/// The SHA-256 of bytes that come one piece after another.
+#[derive(Debug, Clone, Default)]
+pub struct Hasher(Sha256);
+
+impl Hasher {
+    /// Adds a piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The hash of all pieces, as hex.
+    pub fn hex(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

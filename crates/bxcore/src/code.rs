@@ -66,6 +66,12 @@ codes! {
     ConsultSecretUnreadable = "consult-secret-unreadable", 500;
     /// A consultation got no answer; the result names the class of the failure.
     ConsultFailed = "consult-failed", 502;
+    /// The secret that a `[provider.NAME]` names is missing, or others could have read it.
+    ProviderSecretUnreadable = "provider-secret-unreadable", 500;
+    /// A provider did not take a model call: nothing was charged.
+    ProviderRefused = "provider-refused", 502;
+    /// A provider took a model call and gave no whole answer: it may be charged for.
+    ProviderFailed = "provider-failed", 502;
     /// A tool ran and failed.
     ToolFailed = "tool-failed", 500;
     /// A path leads out of the session's workspace.

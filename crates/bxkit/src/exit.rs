@@ -33,6 +33,7 @@ pub const fn of_role(code: Code) -> u8 {
         | Code::AuditChainBroken
         | Code::NotAuthorised
         | Code::ConsultSecretUnreadable
+        | Code::ProviderSecretUnreadable
         | Code::SandboxUnavailable => CONFIG,
         _ => FAILED,
     }

@@ -5,5 +5,5 @@ mod script;
 mod server;
 mod tls;
 
-pub use script::{Answer, completion};
+pub use script::{Answer, StreamEnd, completion, event};
 pub use server::{Provider, Seen};

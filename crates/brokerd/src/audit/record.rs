@@ -3,6 +3,7 @@
 use bxcore::audit::{AUDIT_VERSION, Kind};
 use bxcore::code::Code;
 use bxcore::label::Label;
+use bxcore::usage::Charge;
 use bxcore::wire::brokerd::Step;
 use serde::Serialize;
 
@@ -48,6 +49,8 @@ pub struct Record<'a> {
     pub session: Option<&'a str>,
     /// The session's number for the call.
     pub call: Option<u64>,
+    /// The session's number for the model call, where it is one.
+    pub model_call: Option<u64>,
     /// The tool.
     pub tool: Option<&'a str>,
     /// The label that was judged by, or that the result carries.
@@ -62,10 +65,24 @@ pub struct Record<'a> {
     pub walk: Option<&'a [Step]>,
     /// The exact bytes that it is about.
     pub body: Option<&'a str>,
+    /// Where these are kept.
+    pub body_place: BodyPlace,
     /// The SHA-256 of the call's arguments, as hex, where the body is something else.
     pub arguments_sha256: Option<&'a str>,
     /// For an outcome: what the body was before it was capped.
     pub raw: Option<Raw>,
+    /// For an outcome: what it cost, where it costs money.
+    pub charge: Option<Charge>,
+}
+
+/// Where a record's body is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BodyPlace {
+    /// In the record, unless it is too large for that.
+    #[default]
+    Record,
+    /// In a file of its own: whole conversations are, whatever their size.
+    File,
 }
 
 /// What the writer adds to a record.
@@ -97,6 +114,8 @@ struct Line<'a> {
     outcome: Option<Ended>,
     session: Option<&'a str>,
     call: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_call: Option<u64>,
     tool: Option<&'a str>,
     label: Option<Label>,
     grant: Option<usize>,
@@ -113,6 +132,8 @@ struct Line<'a> {
     raw_len: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_sha256: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    charge: Option<Charge>,
 }
 
 /// The record as JSON without its closing brace, as `Head::seal` takes it.
@@ -128,6 +149,7 @@ pub(super) fn open_line(record: &Record<'_>, stamp: &Stamp<'_>) -> serde_json::R
         outcome: record.outcome,
         session: record.session,
         call: record.call,
+        model_call: record.model_call,
         tool: record.tool,
         label: record.label,
         grant: record.grant,
@@ -140,6 +162,7 @@ pub(super) fn open_line(record: &Record<'_>, stamp: &Stamp<'_>) -> serde_json::R
         body_sha256: stamp.body_sha256,
         raw_len: record.raw.as_ref().map(|raw| raw.bytes),
         raw_sha256: record.raw.as_ref().map(|raw| raw.sha256.as_str()),
+        charge: record.charge,
     })?;
     text.pop();
     Ok(text)

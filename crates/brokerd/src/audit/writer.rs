@@ -3,7 +3,7 @@
 use super::checkpoints::Checkpoints;
 use super::error::AuditError;
 use super::payload;
-use super::record::{self, Record, Stamp};
+use super::record::{self, BodyPlace, Record, Stamp};
 use super::segment::Segment;
 use bxcore::audit::{Head, Kind, MAX_INLINE_BODY_BYTES, sha256_hex};
 use jiff::Timestamp;
@@ -101,9 +101,10 @@ impl Log {
             self.rotate()?;
         }
         let body_sha256 = record.body.map(|body| sha256_hex(body.as_bytes()));
-        let is_inline = record
-            .body
-            .is_none_or(|body| body.len() <= MAX_INLINE_BODY_BYTES);
+        let fits = |body: &str| {
+            record.body_place == BodyPlace::Record && body.len() <= MAX_INLINE_BODY_BYTES
+        };
+        let is_inline = record.body.is_none_or(fits);
         if let (Some(body), Some(sha256), false) = (record.body, &body_sha256, is_inline) {
             let path = self.folder.join(payload::FOLDER).join(sha256);
             payload::write(&self.folder, sha256, body.as_bytes())

@@ -1,10 +1,12 @@
 //! What the keeper owns, and how it works through a batch of jobs. Synchronous.
 
 use super::job::{Begun, Job, Note, Reply};
+use super::model::{Leading, ModelKey};
 use super::register::Listed;
 use crate::audit::{Log, Synced};
 use crate::consult::Consult;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, Spot};
+use crate::provider::Providers;
 use crate::secrets::Secrets;
 use crate::tools::{Places, Registry, Tool};
 use bxcore::audit::{Checkpoint, Kind};
@@ -31,6 +33,8 @@ pub struct Policy {
     pub secrets: Secrets,
     /// Whom `consult` asks, where somebody is configured.
     pub consult: Option<Consult>,
+    /// Models elsewhere that may lead sessions.
+    pub providers: Providers,
 }
 
 /// A call that runs.
@@ -60,6 +64,8 @@ pub(super) struct Core {
     pub(super) ledger: Ledger,
     pub(super) log: Log,
     pub(super) running: HashMap<Key, Running>,
+    /// Model calls to providers that are under way.
+    pub(super) leading: HashMap<ModelKey, Leading>,
     /// Calls that ran, whose result could not be stored. The next start finds their intents.
     pub(super) lost: HashSet<Key>,
     pub(super) now: fn() -> Timestamp,
@@ -90,6 +96,7 @@ impl Core {
             ledger,
             log,
             running: HashMap::new(),
+            leading: HashMap::new(),
             lost: HashSet::new(),
             now,
             listed: Listed::default(),
@@ -168,6 +175,12 @@ impl Core {
             }
             Job::Begin { request, reply } => self.begin(request, reply, batch),
             Job::Finish { key, output, reply } => self.finish(key, &output, reply, batch),
+            Job::BeginModel { request, reply } => self.begin_model(*request, reply, batch),
+            Job::EndModel { key, end, reply } => self.end_model(key, &end, reply, batch),
+            Job::Providers { reply } => {
+                let found = self.providers();
+                batch.give(reply, found)
+            }
             Job::Note { note, reply } => {
                 let seq = self.note(*note, batch);
                 batch.synced = Synced::Now;
@@ -217,6 +230,12 @@ impl Core {
             Job::Tools { reply, .. } => tell(reply, problem),
             Job::Explain { reply, .. } => tell(reply, problem),
             Job::Begin { reply, .. } => tell(reply, problem),
+            Job::BeginModel { reply, .. } => tell(reply, problem),
+            Job::EndModel { key, reply, .. } => {
+                self.leading.remove(&key);
+                tell(reply, problem);
+            }
+            Job::Providers { reply } => tell(reply, problem),
             Job::Note { reply, .. } => tell(reply, problem),
             Job::Written { reply, .. } => tell(reply, problem),
             Job::Status { reply } => tell(reply, problem),
@@ -235,7 +254,11 @@ impl Core {
             Ok(None) | Err(_) => true,
         };
         let must_be_on_disk = match job {
-            Job::Forget { .. } | Job::Lower { .. } => true,
+            // What a model call may cost is on disk before it is made, and so is its label after.
+            Job::BeginModel { .. }
+            | Job::EndModel { .. }
+            | Job::Forget { .. }
+            | Job::Lower { .. } => true,
             Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => {
                 // The label of what is written is on disk before it is written.
@@ -256,6 +279,7 @@ impl Core {
             | Job::Tools { .. }
             | Job::Explain { .. }
             | Job::Note { .. }
+            | Job::Providers { .. }
             | Job::Written { .. }
             | Job::Checkpoint { .. }
             | Job::Status { .. } => false,

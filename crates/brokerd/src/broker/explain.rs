@@ -11,6 +11,10 @@ impl Core {
     /// Walks the rules for a call that is not made.
     pub(super) fn explain(&mut self, request: &ExplainRequest) -> Result<Walk, Fault> {
         let (label, rules) = self.judged_by(request)?;
+        let body = request.arguments.as_deref();
+        if let Some(walk) = self.explain_model(&request.tool, body, label, &rules)? {
+            return Ok(walk);
+        }
         let tool = self.policy.tools.get(&request.tool);
         let arguments = match (&request.arguments, tool) {
             (Some(text), Some(tool)) => Arguments::read(text, &tool.judged.schema),

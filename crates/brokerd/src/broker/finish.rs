@@ -112,6 +112,7 @@ fn outcome(key: &Key, result: &CallResult, raw: Raw) -> Note {
         reason: result.code,
         body: Some(result.content.as_str().into()),
         raw: Some(raw),
+        charge: result.charge,
         ..OwnedRecord::default()
     };
     Note {

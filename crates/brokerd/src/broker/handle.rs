@@ -1,12 +1,13 @@
 //! The async handle on the broker: asks the keeper, runs tools in between.
 
-use super::core::Core;
+use super::core::{Core, Policy};
 use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
 use super::open::Opened;
 use super::outgoing::Errand;
 use crate::consult::Consult;
 use crate::fetch::Fetcher;
+use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Places, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::audit::Checkpoint;
@@ -75,7 +76,7 @@ impl Broker {
             jobs,
             workspaces: Arc::new(workspaces),
             grants: policy.grants.clone().into(),
-            specs: policy.tools.specs().into_iter().cloned().collect(),
+            specs: all_specs(&policy),
             audit_folder: audit_folder.into(),
             places: Arc::new(places.clone()),
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
@@ -248,6 +249,13 @@ impl Broker {
     }
 }
 
+/// Everything that a grant can be for, or that needs none.
+fn all_specs(policy: &Policy) -> Arc<[ToolSpec]> {
+    let tools = policy.tools.specs().into_iter();
+    let providers = policy.providers.values().map(Provider::spec);
+    tools.chain(providers).cloned().collect()
+}
+
 fn run_blocking(workspaces: &Workspaces, sandbox: &Sandbox, ticket: &Ticket) -> Output {
     let view = match workspaces.of(&ticket.key.session) {
         Ok(view) => view,
@@ -271,6 +279,6 @@ fn run_blocking(workspaces: &Workspaces, sandbox: &Sandbox, ticket: &Ticket) -> 
     })
 }
 
-fn gone() -> Problem {
+pub(super) fn gone() -> Problem {
     Problem::new(Code::RoleUnreachable, "brokerd is ending").hint("try again in a moment")
 }

@@ -1,5 +1,6 @@
 //! What the keeper is asked to do.
 
+use super::model::{ModelEnd, ModelKey, ModelRequest, ModelTicket};
 use super::outgoing::Errand;
 use crate::ledger::{Key, Spot};
 use crate::tools::{Output, Tool};
@@ -11,6 +12,7 @@ use bxcore::tool::ToolSpec;
 use bxcore::wire::brokerd::{
     AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
 };
+use bxcore::wire::provider::ProviderInfo;
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -49,6 +51,18 @@ pub(super) enum Job {
         key: Key,
         output: Output,
         reply: Reply<CallResult>,
+    },
+    BeginModel {
+        request: Box<ModelRequest>,
+        reply: Reply<ModelTicket>,
+    },
+    EndModel {
+        key: ModelKey,
+        end: ModelEnd,
+        reply: Reply<Label>,
+    },
+    Providers {
+        reply: Reply<Vec<ProviderInfo>>,
     },
     Note {
         note: Box<Note>,
@@ -107,6 +121,7 @@ pub(super) struct OwnedRecord {
     pub(super) outcome: Option<crate::audit::Ended>,
     pub(super) session: Option<SessionId>,
     pub(super) call: Option<u64>,
+    pub(super) model_call: Option<u64>,
     pub(super) tool: Option<String>,
     pub(super) label: Option<Label>,
     pub(super) grant: Option<usize>,
@@ -114,9 +129,11 @@ pub(super) struct OwnedRecord {
     pub(super) reason: Option<bxcore::code::Code>,
     pub(super) walk: Option<Vec<bxcore::wire::brokerd::Step>>,
     pub(super) body: Option<Arc<str>>,
+    pub(super) body_place: crate::audit::BodyPlace,
     /// The SHA-256 of the arguments, where the body is not the arguments.
     pub(super) arguments_sha256: Option<String>,
     pub(super) raw: Option<crate::audit::Raw>,
+    pub(super) charge: Option<bxcore::usage::Charge>,
 }
 
 impl OwnedRecord {
@@ -126,6 +143,7 @@ impl OwnedRecord {
             outcome: self.outcome,
             session: self.session.as_ref().map(SessionId::as_str),
             call: self.call,
+            model_call: self.model_call,
             tool: self.tool.as_deref(),
             label: self.label,
             grant: self.grant,
@@ -133,8 +151,10 @@ impl OwnedRecord {
             reason: self.reason,
             walk: self.walk.as_deref(),
             body: self.body.as_deref(),
+            body_place: self.body_place,
             arguments_sha256: self.arguments_sha256.as_deref(),
             raw: self.raw.clone(),
+            charge: self.charge,
         }
     }
 }

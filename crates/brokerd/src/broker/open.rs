@@ -7,6 +7,7 @@ use crate::consult::{CONSULT, Consult};
 use crate::decision::SchemaError;
 use crate::fetch::Fetcher;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, StoredCall};
+use crate::provider::{Provider, Providers};
 use crate::sandbox::Sandbox;
 use crate::secrets::{SecretName, Secrets};
 use crate::tools::{Registry, Workspaces};
@@ -107,6 +108,7 @@ pub fn open(
         tools,
         secrets: Secrets::default(),
         consult: None,
+        providers: Providers::default(),
     };
     Ok(Opened {
         policy,
@@ -121,7 +123,7 @@ pub fn open(
 }
 
 impl Opened {
-    /// The same, with the owner's secrets and whom to consult.
+    /// The same, with the owner's secrets, whom to consult, and who may lead sessions.
     ///
     /// # Errors
     /// The tool's schema is wrong: a fault of the program.
@@ -130,6 +132,7 @@ impl Opened {
         secrets: Secrets,
         consult: Option<Consult>,
         fetcher: Fetcher,
+        providers: Providers,
     ) -> Result<Self, SchemaError> {
         if let Some(consult) = &consult {
             let reserve = consult.settings().reserve_usd.0;
@@ -137,6 +140,7 @@ impl Opened {
         }
         self.policy.secrets = secrets;
         self.policy.consult = consult;
+        self.policy.providers = providers;
         self.fetcher = fetcher;
         Ok(self)
     }
@@ -149,7 +153,9 @@ impl Opened {
     /// The secrets that must be there.
     pub fn needed(&self) -> Vec<SecretName> {
         let consult = self.policy.consult.iter();
-        consult.map(|consult| consult.secret().clone()).collect()
+        let providers = self.policy.providers.values().map(Provider::secret);
+        let needed = consult.map(Consult::secret).chain(providers);
+        needed.cloned().collect()
     }
 
     /// The same, with what runs commands.

@@ -87,7 +87,7 @@ impl Core {
         })
     }
 
-    fn secrets_in(
+    pub(super) fn secrets_in(
         &self,
         tool: &ToolSpec,
         arguments: &Arguments,

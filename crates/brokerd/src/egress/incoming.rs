@@ -6,7 +6,7 @@ use super::speak::Answer;
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use std::time::Duration;
+use tokio::time::Instant;
 
 /// An answer whose body is still to come. Dropping it closes the connection.
 #[derive(Debug)]
@@ -42,10 +42,13 @@ impl Incoming {
     /// The next piece of its body; none at the end.
     ///
     /// # Errors
-    /// It broke off, or nothing came for `silent_ms`.
-    pub async fn piece(&mut self, silent_ms: u64) -> Result<Option<Bytes>, EgressError> {
+    /// It broke off, or nothing came up to `until`: it was allowed to be silent for `silent_ms`.
+    pub async fn piece(
+        &mut self,
+        until: Instant,
+        silent_ms: u64,
+    ) -> Result<Option<Bytes>, EgressError> {
         let body = self.answer.response.body_mut();
-        let within = Duration::from_millis(silent_ms);
         let next = async {
             loop {
                 match body.frame().await {
@@ -59,7 +62,7 @@ impl Incoming {
                 }
             }
         };
-        match tokio::time::timeout(within, next).await {
+        match tokio::time::timeout_at(until, next).await {
             Ok(next) => next,
             Err(_) => Err(EgressError::Stalled { silent_ms }),
         }

@@ -1,6 +1,6 @@
 //! All routes in one place.
 
-use super::{calls, owner, sessions};
+use super::{calls, owner, providers, sessions};
 use crate::broker::Broker;
 use axum::Router;
 use axum::routing::{get, post};
@@ -17,6 +17,8 @@ pub fn router(broker: Broker) -> Router {
         .route("/v1/sessions/{id}/tools", get(sessions::tools))
         .route("/v1/calls", post(calls::make))
         .route("/v1/explain", post(calls::explain))
+        .route("/v1/providers", get(providers::list))
+        .route("/v1/providers/{name}/chat", post(providers::chat))
         .route("/v1/endorse", post(owner::endorse))
         .route("/v1/grants", get(owner::grants))
         .route("/v1/tools", get(owner::tools))

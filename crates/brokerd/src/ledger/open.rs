@@ -61,6 +61,12 @@ const MIGRATIONS: &[&str] = &[
         hash TEXT NOT NULL
     );
 ",
+    "
+    CREATE TABLE model_calls (
+        session TEXT PRIMARY KEY,
+        latest  INTEGER NOT NULL CHECK (latest >= 0)
+    ) WITHOUT ROWID;
+",
 ];
 
 /// How many compiled statements are kept.

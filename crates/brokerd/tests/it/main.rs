@@ -17,6 +17,7 @@ mod disk_faults;
 mod fetch;
 mod histories;
 mod ledger;
+mod provider;
 mod recovery;
 mod role;
 mod routes;

@@ -5,6 +5,7 @@ use brokerd::broker::{Broker, Opened, open};
 use brokerd::config::{self, Loaded};
 use brokerd::consult::Consult;
 use brokerd::fetch::Fetcher;
+use brokerd::provider::Provider;
 use brokerd::sandbox::{Launch, Sandbox};
 use brokerd::secrets::Secrets;
 use brokerd::tools::Registry;
@@ -152,10 +153,11 @@ impl TestHome {
         let consult = settings
             .clone()
             .map(|settings| Consult::new(settings, secrets.clone()).unwrap());
+        let providers = Provider::all(&self.loaded().config.providers, &secrets).unwrap();
         let opened = self.try_open().unwrap();
         Self::start_opened(
             opened
-                .with_outside(secrets, consult, Fetcher::new(None))
+                .with_outside(secrets, consult, Fetcher::new(None), providers)
                 .unwrap(),
         )
     }

@@ -14,6 +14,8 @@
 //! | `GET /v1/audit/{seq}` | owner only | `serde_json::Value`, intent and outcome joined |
 //! | `POST /v1/audit/checkpoint` | owner only | [`crate::audit::Checkpoint`], made now |
 //! | `GET /v1/audit` | owner only | [`AuditStatus`] |
+//!
+//! What it answers about providers is in [`super::provider`].
 
 use crate::code::Code;
 use crate::guardrails::ToolRules;

@@ -134,6 +134,14 @@ impl StreamSender {
         self.queue.send(text).await.map_err(|_| ReaderGone)
     }
 
+    /// Passes on whole events as they are; waits while the reader is slow.
+    ///
+    /// # Errors
+    /// The reader is gone.
+    pub async fn pass_on(&self, events: Bytes) -> Result<(), ReaderGone> {
+        self.queue.send(events).await.map_err(|_| ReaderGone)
+    }
+
     /// Waits until the reader is gone.
     pub async fn reader_gone(&self) {
         self.queue.closed().await;

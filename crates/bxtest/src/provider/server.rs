@@ -1,6 +1,6 @@
 //! The service itself: a thread for each connection, no HTTP library in between.
 
-use super::script::Answer;
+use super::script::{Answer, StreamEnd};
 use super::tls::{Identity, identity};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{Read, Write};
@@ -211,6 +211,27 @@ impl Shared {
                     std::thread::sleep(pause);
                 }
                 Ok(())
+            }
+            Answer::Stream(pieces, end) => {
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                     transfer-encoding: chunked\r\n\r\n"
+                )?;
+                for piece in pieces {
+                    write!(stream, "{:x}\r\n", piece.len())?;
+                    stream.write_all(&piece)?;
+                    stream.write_all(b"\r\n")?;
+                    stream.flush()?;
+                }
+                match end {
+                    StreamEnd::Whole => stream.write_all(b"0\r\n\r\n"),
+                    StreamEnd::CutOff => Ok(()),
+                    StreamEnd::Silence => {
+                        let _ = stream.read(&mut [0]);
+                        Ok(())
+                    }
+                }
             }
             Answer::Silence => {
                 let _ = stream.read(&mut [0]);

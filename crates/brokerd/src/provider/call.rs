@@ -1,0 +1,169 @@
+//! One model call to a provider: one request, its answer passed on as it comes.
+
+use super::Provider;
+use super::failure::ProviderFailure;
+use super::passing::Passing;
+use crate::audit::Raw;
+use crate::egress::{EgressError, Incoming, Refusal};
+use bxcore::money::MicroUsd;
+use bxcore::usage::{Charge, Receipt, Usage, UsageSource};
+use bxkit::fault;
+use bxkit::rpc::{ReaderGone, StreamSender};
+use bytes::Bytes;
+use std::time::{Duration, Instant};
+
+/// The longest that a call may take, however lively its answer is, in seconds.
+pub const MAX_CALL_SECS: u64 = 3_600;
+/// How many times what was set aside a provider may say that a call cost before it is not
+/// believed; loopd does the same with tokens.
+const MAX_COST_FACTOR: i64 = 4;
+
+/// A call that has ended.
+#[derive(Debug)]
+pub struct Called {
+    /// What was measured, or why there is no whole answer.
+    pub outcome: Result<Receipt, ProviderFailure>,
+    /// What came of the answer's text.
+    pub text: String,
+    /// All bytes that came.
+    pub raw: Raw,
+    /// What it cost.
+    pub charge: Charge,
+}
+
+impl From<ReaderGone> for ProviderFailure {
+    fn from(_: ReaderGone) -> Self {
+        Self::Stopped
+    }
+}
+
+impl Provider {
+    /// Sends a body that is on record, and passes the answer on. One request at the most.
+    ///
+    /// Whoever reads `out` may go away: that ends the call.
+    pub async fn call(&self, body: Bytes, reserved: MicroUsd, out: &StreamSender) -> Called {
+        let mut passing = Passing::default();
+        let most = Duration::from_secs(MAX_CALL_SECS);
+        let exchange = tokio::time::timeout(most, self.exchange(body, &mut passing, out));
+        let outcome = tokio::select! {
+            biased;
+            () = out.reader_gone() => Err(ProviderFailure::Stopped),
+            done = exchange => done.unwrap_or_else(|_| {
+                let timeout_ms = MAX_CALL_SECS * 1_000;
+                Err(EgressError::TimedOut { timeout_ms, sent: true }.into())
+            }),
+        };
+        let charge = match &outcome {
+            Ok(receipt) => self.charge(receipt, reserved),
+            Err(failure) => {
+                let class = failure.class();
+                metrics::counter!("boxmaker_provider_failures_total", "class" => class)
+                    .increment(1);
+                if failure.may_have_cost() {
+                    whole(reserved)
+                } else {
+                    Charge::NOTHING
+                }
+            }
+        };
+        let (text, raw) = passing.into_record();
+        Called {
+            outcome,
+            text,
+            raw,
+            charge,
+        }
+    }
+
+    async fn exchange(
+        &self,
+        body: Bytes,
+        passing: &mut Passing,
+        out: &StreamSender,
+    ) -> Result<Receipt, ProviderFailure> {
+        let began = Instant::now();
+        // Never closed: the semaphore lives as long as its provider.
+        let _permit = self.permits.acquire().await.ok();
+        let secret = self.secrets.get(&self.settings.secret);
+        let secret = secret.ok_or(ProviderFailure::NoSecret)?;
+        let body_bytes = body.len();
+        let sent = Instant::now();
+        fault::point("brokerd.before-send");
+        let first_byte_ms = self.settings.first_byte_ms;
+        let incoming = self
+            .client
+            .post_for_events(secret.expose(), body, first_byte_ms);
+        let incoming = incoming.await?;
+        let retry_after = incoming.retry_after();
+        if let Some(refusal) = Refusal::of(incoming.status(), retry_after.as_deref()) {
+            return Err(refusal.into());
+        }
+        if !incoming.is_events() {
+            return Err(ProviderFailure::NotEvents);
+        }
+        self.relay(incoming, sent, passing, out).await?;
+        fault::point("brokerd.after-send");
+        passing.receipt(body_bytes, sent.duration_since(began))
+    }
+
+    /// Passes an answer on up to its end. Only whole events count as life, so that a trickle of
+    /// bytes is none.
+    async fn relay(
+        &self,
+        mut incoming: Incoming,
+        sent: Instant,
+        passing: &mut Passing,
+        out: &StreamSender,
+    ) -> Result<(), ProviderFailure> {
+        let mut heard = sent;
+        loop {
+            let silent_ms = if passing.has_begun() {
+                self.settings.between_ms
+            } else {
+                self.settings.first_byte_ms
+            };
+            let until = heard + Duration::from_millis(silent_ms);
+            let piece = incoming.piece(until.into(), silent_ms).await?;
+            let events = match &piece {
+                Some(piece) => passing.take(piece, sent.elapsed())?,
+                None => passing.close(sent.elapsed())?,
+            };
+            if let Some(events) = events {
+                heard = Instant::now();
+                if !events.is_empty() {
+                    out.pass_on(events).await?;
+                    fault::point("brokerd.mid-stream");
+                }
+            }
+            if piece.is_none() || passing.is_done() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn charge(&self, receipt: &Receipt, reserved: MicroUsd) -> Charge {
+        let usage = receipt.usage();
+        let usd = self.settings.price().cost_of(&usage);
+        let most = reserved.micros().saturating_mul(MAX_COST_FACTOR);
+        if usd.micros() > most {
+            return whole(reserved);
+        }
+        Charge {
+            usd,
+            usage,
+            source: receipt.source,
+        }
+    }
+}
+
+/// What is charged where nobody says what it cost.
+fn whole(reserved: MicroUsd) -> Charge {
+    Charge {
+        usd: reserved,
+        usage: Usage {
+            model_calls: 1,
+            ..Usage::default()
+        },
+        source: UsageSource::Lost,
+    }
+}
