@@ -7,9 +7,10 @@ use crate::failure::Failure;
 use crate::launcher::{Launcher, SetupStep, StarterFacts};
 use crate::output::bytes;
 use bxcore::code::Code;
-use bxcore::id::BackendName;
+use bxcore::id::{BackendName, SessionId};
 use bxcore::problem::Problem;
 use bxcore::wire::inferproxy::{BackendInfo, BackendOrigin, BackendState, by_default};
+use bxcore::wire::provider::ProviderInfo;
 use bxcore::wire::supervisor::{ProcessState, RoleStatus, Status};
 use bxkit::rpc::CallError;
 use serde_json::json;
@@ -126,10 +127,15 @@ pub(crate) async fn ensure_model(
     context: &Context<'_>,
     connection: &Connection,
     named: Option<&BackendName>,
+    session: Option<&SessionId>,
 ) -> Result<Vec<BackendInfo>, Failure> {
     let backends: Vec<BackendInfo> = connection.inferproxy.get("/v1/backends").await?;
     // A backend that was named is found by the turn, or it fails with what is wrong with it.
     if named.is_some() || !needs_starter(&backends) {
+        return Ok(backends);
+    }
+    // A session may be led by a provider, which only the turn finds out.
+    if session.is_some() && has_providers(connection).await {
         return Ok(backends);
     }
     let launcher = context.launcher.filter(|_| !starter_forbidden());
@@ -142,6 +148,11 @@ pub(crate) async fn ensure_model(
         install(context, launcher)?;
     }
     start(context, connection).await
+}
+
+async fn has_providers(connection: &Connection) -> bool {
+    let providers = connection.brokerd.get::<Vec<ProviderInfo>>("/v1/providers");
+    providers.await.is_ok_and(|providers| !providers.is_empty())
 }
 
 fn consent(context: &Context<'_>, facts: &StarterFacts) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ mod consult;
 mod dependencies;
 mod house;
 mod kills;
+mod provider;
 mod real;
 mod sandbox;
 mod slotless;

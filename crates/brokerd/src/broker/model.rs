@@ -18,8 +18,8 @@ use bxcore::problem::Problem;
 use bxcore::text::present;
 use bxcore::tool::ToolName;
 use bxcore::usage::Charge;
-use bxcore::wire::brokerd::{Verdict, Walk};
-use bxcore::wire::provider::{ProviderCall, ProviderInfo};
+use bxcore::wire::brokerd::Walk;
+use bxcore::wire::provider::{ProviderCall, ProviderInfo, denial};
 use bytes::Bytes;
 use jiff::civil::Date;
 
@@ -428,38 +428,4 @@ fn made_before(call: &ProviderCall) -> Problem {
         call.call, call.session
     );
     Problem::new(Code::BadRequest, title).detail("a session's number for a call is used once")
-}
-
-/// Says why a session may not be led by a provider, and what would be allowed.
-pub(super) fn denial(name: &BackendName, code: Code, walk: &Walk) -> Problem {
-    let title = format!("The provider `{name}` may not lead this session");
-    let failed = walk.steps.iter().find(|step| step.verdict == Verdict::Fail);
-    let problem = Problem::new(code, title);
-    let problem = match failed {
-        Some(step) => problem.detail(format!("{}. Nothing was sent", step.because)),
-        None => problem.detail("Nothing was sent"),
-    };
-    match hint(name, code) {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
-}
-
-fn hint(name: &BackendName, code: Code) -> Option<String> {
-    Some(match code {
-        Code::TaintTooHigh => format!(
-            "a new session that holds nothing private may be: \
-             `boxmaker ask --class public --backend {name} …`"
-        ),
-        Code::NoGrant => format!(
-            "to allow it, write a `[[grant]]` with tool = \"provider:{name}\" into brokerd.toml"
-        ),
-        Code::BudgetExhausted => {
-            format!("`daily_usd` in `[provider.{name}]` of brokerd.toml is for one day (UTC)")
-        }
-        Code::ApprovalUnroutable => {
-            "a provider's grant can't ask each time: set `approval = \"never\"`".to_owned()
-        }
-        _ => return None,
-    })
 }

@@ -8,10 +8,13 @@
 //! A call that is denied, or that nobody can make, is answered with its problem. The stream of any
 //! other is that of inferproxy's `/v1/chat`, with an event `label` before the receipt.
 
+use super::brokerd::{Verdict, Walk};
 use super::inferproxy::BackendInfo;
-use crate::id::{ModelCallId, SessionId};
+use crate::code::Code;
+use crate::id::{BackendName, ModelCallId, SessionId};
 use crate::label::{Class, Label};
 use crate::money::{MicroUsd, Price};
+use crate::problem::Problem;
 use crate::tool::ToolName;
 use serde::{Deserialize, Serialize};
 
@@ -51,4 +54,38 @@ pub struct ProviderInfo {
     pub daily_usd: MicroUsd,
     /// What was spent today, with what is set aside for calls under way.
     pub spent_today: MicroUsd,
+}
+
+/// Says why a session may not be led by a provider, and what would be allowed.
+pub fn denial(name: &BackendName, code: Code, walk: &Walk) -> Problem {
+    let title = format!("The provider `{name}` may not lead this session");
+    let failed = walk.steps.iter().find(|step| step.verdict == Verdict::Fail);
+    let problem = Problem::new(code, title);
+    let problem = match failed {
+        Some(step) => problem.detail(format!("{}. Nothing was sent", step.because)),
+        None => problem.detail("Nothing was sent"),
+    };
+    match hint(name, code) {
+        Some(hint) => problem.hint(hint),
+        None => problem,
+    }
+}
+
+fn hint(name: &BackendName, code: Code) -> Option<String> {
+    Some(match code {
+        Code::TaintTooHigh => format!(
+            "a new session that holds nothing private may be: \
+             `boxmaker ask --class public --backend {name} …`"
+        ),
+        Code::NoGrant => format!(
+            "to allow it, write a `[[grant]]` with tool = \"provider:{name}\" into brokerd.toml"
+        ),
+        Code::BudgetExhausted => {
+            format!("`daily_usd` in `[provider.{name}]` of brokerd.toml is for one day (UTC)")
+        }
+        Code::ApprovalUnroutable => {
+            "a provider's grant can't ask each time: set `approval = \"never\"`".to_owned()
+        }
+        _ => return None,
+    })
 }

@@ -40,7 +40,13 @@ pub struct AskArgs {
 pub(crate) async fn run(context: &Context<'_>, args: AskArgs) -> Outcome {
     let text = question(args.text)?;
     let connection = ensure_up(context).await?;
-    let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
+    let backends = ensure_model(
+        context,
+        &connection,
+        args.backend.as_ref(),
+        args.session.as_ref(),
+    )
+    .await?;
     // A session keeps to its own backend, and one that is named is the one.
     if args.session.is_none() && args.backend.is_none() {
         tell_stand_in(context, &backends);

@@ -37,7 +37,13 @@ pub struct ChatArgs {
 
 pub(crate) async fn run(context: &Context<'_>, args: ChatArgs) -> Outcome {
     let connection = ensure_up(context).await?;
-    let backends = ensure_model(context, &connection, args.backend.as_ref()).await?;
+    let backends = ensure_model(
+        context,
+        &connection,
+        args.backend.as_ref(),
+        args.session.as_ref(),
+    )
+    .await?;
     // A session keeps to its own backend, and one that is named is the one.
     if args.session.is_none() && args.backend.is_none() {
         tell_stand_in(context, &backends);

@@ -1,12 +1,14 @@
 //! Calls to brokerd: labels and tool calls.
 
 use super::catalogs::Catalogs;
+use super::inference::Inference;
 use crate::tools::Catalog;
 use bxcore::audit::sha256_hex;
 use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxcore::problem::Problem;
-use bxcore::wire::brokerd::{Authority, CallRequest, CallResult, Register};
+use bxcore::wire::brokerd::{Authority, CallRequest, CallResult, ExplainRequest, Register, Walk};
+use bxcore::wire::provider::ProviderInfo;
 use bxkit::rpc::{CallError, Client};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ const QUICK_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Broker {
     quick: Client,
     tools: Client,
+    models: Inference,
     catalogs: Catalogs,
 }
 
@@ -30,6 +33,7 @@ impl Broker {
     pub fn new(client: Client) -> Self {
         Self {
             quick: client.clone().timeout(QUICK_TIMEOUT),
+            models: Inference::new(client.clone()),
             tools: client.timeout(TOOL_TIMEOUT),
             catalogs: Catalogs::default(),
         }
@@ -67,6 +71,26 @@ impl Broker {
             self.catalogs.keep(tools_sha256, &catalog);
         }
         Ok(catalog)
+    }
+
+    /// The way to providers, which brokerd sends to.
+    pub fn models(&self) -> &Inference {
+        &self.models
+    }
+
+    /// What providers there are.
+    pub async fn providers(&self) -> Result<Vec<ProviderInfo>, CallError> {
+        self.quick.get("/v1/providers").await
+    }
+
+    /// What is held of a session.
+    pub async fn held(&self, session: &SessionId) -> Result<Authority, CallError> {
+        self.quick.get(&format!("/v1/sessions/{session}")).await
+    }
+
+    /// What a decision would be.
+    pub async fn explain(&self, request: &ExplainRequest) -> Result<Walk, CallError> {
+        self.quick.post("/v1/explain", request).await
     }
 
     /// Has a tool call decided and run.

@@ -1,9 +1,31 @@
 //! Which backend serves a turn. Pure.
 
+use crate::prompt::EpochFacts;
 use bxcore::code::Code;
 use bxcore::id::BackendName;
 use bxcore::problem::Problem;
+use bxcore::tool::PROVIDER_PREFIX;
 use bxcore::wire::inferproxy::{BackendInfo, BackendState, by_default};
+
+/// The provider that a turn may be led by, if it may be one: the one that the caller names where
+/// no server of the owner's has that name, else the session's own.
+///
+/// A session that was led by a server of the owner's never gets a provider by itself.
+pub(super) fn elsewhere<'a>(
+    known: &[BackendInfo],
+    wanted: Option<&'a BackendName>,
+    own: Option<&'a EpochFacts>,
+) -> Option<&'a BackendName> {
+    match wanted {
+        Some(name) => known
+            .iter()
+            .all(|backend| backend.name != *name)
+            .then_some(name),
+        None => own
+            .filter(|epoch| epoch.fingerprint.starts_with(PROVIDER_PREFIX))
+            .map(|epoch| &epoch.backend),
+    }
+}
 
 /// Chooses the backend of a turn.
 ///
@@ -39,6 +61,7 @@ fn usable(backend: &BackendInfo) -> Result<&BackendInfo, Problem> {
     }
 }
 
+/// There is no backend of this name among these.
 fn unknown(name: &BackendName, known: &[BackendInfo]) -> Problem {
     let names: Vec<_> = known.iter().map(|backend| backend.name.as_str()).collect();
     let detail = if names.is_empty() {
@@ -82,6 +105,32 @@ mod tests {
             state,
             problem: None,
         }
+    }
+
+    #[test]
+    fn a_provider_leads_by_name_or_by_habit_and_never_by_itself() {
+        let known = [backend("a", BackendState::Unreachable)];
+        let name = |text: &str| BackendName::new(text).unwrap();
+        let epoch = |text: &str, fingerprint: &str| EpochFacts {
+            id: bxcore::id::EpochId::FIRST,
+            backend: name(text),
+            fingerprint: fingerprint.to_owned(),
+            model: "m".to_owned(),
+            mode: ToolMode::Native,
+            context_tokens: None,
+        };
+        let check = |wanted: Option<&str>, own: Option<&EpochFacts>, expect: Option<&str>| {
+            let wanted = wanted.map(name);
+            let found = elsewhere(&known, wanted.as_ref(), own);
+            assert_eq!(found.map(BackendName::as_str), expect);
+        };
+        let (led, local) = (epoch("big", "provider:1"), epoch("big", "f"));
+        check(None, None, None);
+        check(Some("big"), None, Some("big"));
+        check(None, Some(&led), Some("big"));
+        // Where the owner's own server of that name is gone, nobody takes its place.
+        check(None, Some(&local), None);
+        check(Some("a"), Some(&led), None);
     }
 
     #[test]

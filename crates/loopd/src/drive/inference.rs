@@ -1,14 +1,18 @@
-//! One model call through inferproxy: sends the bytes, follows the stream, gives the answer.
+//! One model call through inferproxy, or through brokerd to a provider: sends the bytes, follows the
+//! stream, gives the answer.
 
 use bxcore::chat::{AnswerBuilder, AnswerError, Chunk, ModelAnswer, PromptProgress};
 use bxcore::code::Code;
 use bxcore::id::{BackendName, ModelCallId, SessionId};
+use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
 use bxcore::usage::Receipt;
 use bxcore::wire::inferproxy::{
     BackendInfo, EVENT_PROBLEM, EVENT_RECEIPT, EVENT_WAITING, HEADER_BACKEND, HEADER_CALL,
     HEADER_LANE, HEADER_SESSION, HEADER_SLOT, Lane, StopReply, StopRequest, Waiting,
 };
+use bxcore::wire::provider::{EVENT_LABEL, HEADER_PROVIDER_CALL, ProviderCall};
 use bxkit::rpc::{Break, CallError, Client};
 use bytes::Bytes;
 use std::time::Duration;
@@ -23,10 +27,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ModelRequest<'a> {
     /// The backend.
     pub backend: &'a BackendName,
-    /// The slot, on a backend that has slots.
-    pub slot: Option<u32>,
-    /// What the slot is used for.
-    pub lane: Lane,
+    /// Which way it goes.
+    pub way: Way,
     /// The session.
     pub session: &'a SessionId,
     /// The session's number for the call.
@@ -35,11 +37,32 @@ pub struct ModelRequest<'a> {
     pub body: Bytes,
 }
 
+/// Which way a request goes, and what is needed on it.
+#[derive(Debug, Clone, Copy)]
+pub enum Way {
+    /// Through inferproxy, to a server of the owner's.
+    Inferproxy {
+        /// The slot, on a backend that has slots.
+        slot: Option<u32>,
+        /// What the slot is used for.
+        lane: Lane,
+    },
+    /// Through brokerd, to a provider.
+    Brokerd {
+        /// The session's label.
+        label: Label,
+        /// What is set aside for the call.
+        reserved: MicroUsd,
+    },
+}
+
 /// What arrives of an answer before it is whole.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Piece<'a> {
     /// Why nothing comes yet.
     Waiting(Waiting),
+    /// The session's label, now that it has read the answer.
+    Label(Label),
     /// How far the prompt is read.
     Prefill(PromptProgress),
     /// More of the reasoning.
@@ -57,15 +80,15 @@ pub trait Listener: Send {
 /// How a model call failed.
 #[derive(Debug)]
 pub enum InferenceError {
-    /// inferproxy or the server says why; what was used is known or nothing was.
+    /// Who makes the call, or the server, says why; what was used is known or nothing was.
     Refused(Problem),
     /// The answer went on past its bounds, or ended without an end.
     Answer(AnswerError),
-    /// inferproxy was not there: nothing of the call was made.
+    /// Who makes the call was not there: nothing of the call was made.
     Unreachable(CallError),
-    /// inferproxy died, or left, in the middle: what the call used will never be known.
+    /// Who makes the call died, or left, in the middle: what the call used will never be known.
     Lost(Problem),
-    /// inferproxy lives and gave no proper answer: what the call used will never be known.
+    /// Who makes the call lives and gave no proper answer: what the call used will never be known.
     Broken(CallError),
 }
 
@@ -110,14 +133,14 @@ fn told(problem: Problem) -> InferenceError {
     }
 }
 
-/// Calls inferproxy. Cheap to clone.
+/// Calls inferproxy, or brokerd for providers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Inference {
     client: Client,
 }
 
 impl Inference {
-    /// Over this client of inferproxy's socket.
+    /// Over this client of the role that makes the calls.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
@@ -127,7 +150,7 @@ impl Inference {
         self.client.get("/v1/backends").await
     }
 
-    /// Waits until inferproxy answers.
+    /// Waits until the role answers.
     pub async fn wait_ready(&self, within: Duration) -> Result<(), CallError> {
         self.client.wait_ready(within).await.map(drop)
     }
@@ -139,10 +162,9 @@ impl Inference {
         listener: &mut impl Listener,
     ) -> Result<(ModelAnswer, Receipt), InferenceError> {
         let headers = headers(&request).map_err(InferenceError::Refused)?;
-        let mut stream = self
-            .client
-            .stream_raw("/v1/chat", request.body, headers)
-            .await?;
+        let path = path(&request);
+        let stream = self.client.stream_raw(&path, request.body, headers);
+        let mut stream = stream.await?;
         let mut builder = AnswerBuilder::default();
         let mut receipt = None;
         while let Some(event) = stream.next().await {
@@ -157,6 +179,7 @@ impl Inference {
                     let waiting = read(&event.data)?;
                     listener.hear(Piece::Waiting(waiting)).await;
                 }
+                EVENT_LABEL => listener.hear(Piece::Label(read(&event.data)?)).await,
                 EVENT_RECEIPT => receipt = Some(read::<Receipt>(&event.data)?),
                 EVENT_PROBLEM => return Err(told(read(&event.data)?)),
                 _ if event.data == "[DONE]" => {}
@@ -228,6 +251,13 @@ fn read<T: serde::de::DeserializeOwned>(data: &str) -> Result<T, InferenceError>
     })
 }
 
+fn path(request: &ModelRequest<'_>) -> String {
+    match request.way {
+        Way::Inferproxy { .. } => "/v1/chat".to_owned(),
+        Way::Brokerd { .. } => format!("/v1/providers/{}/chat", request.backend),
+    }
+}
+
 fn headers(request: &ModelRequest<'_>) -> Result<HeaderMap, Problem> {
     let mut map = HeaderMap::new();
     let mut put = |name: &'static str, text: &str| {
@@ -237,12 +267,27 @@ fn headers(request: &ModelRequest<'_>) -> Result<HeaderMap, Problem> {
         map.insert(HeaderName::from_static(name), value);
         Ok::<(), Problem>(())
     };
-    put(HEADER_BACKEND, request.backend.as_str())?;
-    put(HEADER_LANE, request.lane.name())?;
-    put(HEADER_SESSION, request.session.as_str())?;
-    put(HEADER_CALL, &request.call.to_string())?;
-    if let Some(slot) = request.slot {
-        put(HEADER_SLOT, &slot.to_string())?;
+    match request.way {
+        Way::Inferproxy { slot, lane } => {
+            put(HEADER_BACKEND, request.backend.as_str())?;
+            put(HEADER_LANE, lane.name())?;
+            put(HEADER_SESSION, request.session.as_str())?;
+            put(HEADER_CALL, &request.call.to_string())?;
+            if let Some(slot) = slot {
+                put(HEADER_SLOT, &slot.to_string())?;
+            }
+        }
+        Way::Brokerd { label, reserved } => {
+            let call = ProviderCall {
+                session: request.session.clone(),
+                call: request.call,
+                label,
+                reserved,
+            };
+            // Plain data always serialises.
+            let call = serde_json::to_string(&call).unwrap_or_default();
+            put(HEADER_PROVIDER_CALL, &call)?;
+        }
     }
     Ok(map)
 }

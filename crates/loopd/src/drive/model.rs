@@ -1,6 +1,6 @@
 //! Makes a turn's model calls: the slot, the stream, the stop.
 
-use super::inference::{Inference, InferenceError, Listener, ModelRequest, Piece};
+use super::inference::{Inference, InferenceError, Listener, ModelRequest, Piece, Way};
 use super::opening::internal;
 use super::perform::Performance;
 use super::sink::EventSink;
@@ -10,13 +10,14 @@ use crate::turn::{Input, ModelCall, Spent};
 use bxcore::chat::ModelAnswer;
 use bxcore::code::Code;
 use bxcore::id::ModelCallId;
+use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::usage::Receipt;
-use bxcore::wire::inferproxy::{Lane, StopReply, Waiting};
+use bxcore::wire::inferproxy::{BackendOrigin, Lane, StopReply, Waiting};
 use bxcore::wire::loopd::{Priority, TurnEvent, WaitReason};
 use std::time::Duration;
 
-/// How long inferproxy may take to come back.
+/// How long who makes model calls may take to come back.
 const INFERENCE_RETURN: Duration = Duration::from_secs(30);
 
 impl Performance<'_> {
@@ -52,20 +53,25 @@ impl Performance<'_> {
         let session = self.turn.session().clone();
         let request = ModelRequest {
             backend: &self.backend.name,
-            slot: permit.slot(),
-            lane: Lane::Main,
+            way: self.way(permit.slot()),
             session: &session,
             call: call.model_call,
             body,
         };
+        let inference = self.inference().clone();
         let mut viewer = Viewer {
             shown: self.turn.answer_stream(),
             sink: &mut *self.sink,
+            label: None,
         };
         bxkit::fault::point("loopd.before-model-call");
-        let made = call_once_there(&self.engine.inference, request, &mut viewer).await;
+        let made = call_once_there(&inference, request, &mut viewer).await;
+        let label = viewer.label;
         bxkit::fault::point("loopd.after-answer");
         self.engine.live.set_draining(&session, false);
+        if let Some(event) = label.and_then(|label| self.turn.join(label)) {
+            self.sink.send(event).await;
+        }
         match made {
             Ok((answer, mut receipt)) => {
                 receipt.taken_over = permit.taken_over();
@@ -79,10 +85,38 @@ impl Performance<'_> {
         }
     }
 
-    /// How a failed call goes on. A lost one can be made again once inferproxy is back.
+    /// Who makes this turn's model calls.
+    fn inference(&self) -> &Inference {
+        if self.is_elsewhere() {
+            self.engine.broker.models()
+        } else {
+            &self.engine.inference
+        }
+    }
+
+    /// Whether a provider leads the session.
+    fn is_elsewhere(&self) -> bool {
+        self.backend.origin == BackendOrigin::Provider
+    }
+
+    fn way(&self, slot: Option<u32>) -> Way {
+        if self.is_elsewhere() {
+            Way::Brokerd {
+                label: self.turn.label(),
+                reserved: self.turn.money_set_aside(),
+            }
+        } else {
+            Way::Inferproxy {
+                slot,
+                lane: Lane::Main,
+            }
+        }
+    }
+
+    /// How a failed call goes on. A lost one can be made again once who makes it is back.
     async fn failed(&self, error: &InferenceError) -> Input {
         let problem = error.problem();
-        let inference = &self.engine.inference;
+        let inference = self.inference();
         if matches!(error, InferenceError::Lost(_))
             && inference.wait_ready(INFERENCE_RETURN).await.is_ok()
         {
@@ -134,7 +168,12 @@ impl Performance<'_> {
     /// Makes sure that a call which was dropped is over at the server too.
     pub(super) async fn stop_model(&mut self, model_call: ModelCallId) -> Input {
         let session = self.turn.session().clone();
-        let reply = self.engine.inference.stop(&session, model_call).await;
+        // A provider's call ended with its stream: brokerd closes the connection.
+        let reply = if self.is_elsewhere() {
+            Ok(StopReply::NotRunning)
+        } else {
+            self.engine.inference.stop(&session, model_call).await
+        };
         self.engine
             .live
             .set_draining(&session, matches!(reply, Ok(StopReply::Draining)));
@@ -150,7 +189,7 @@ impl Performance<'_> {
     }
 }
 
-/// Makes a call; where inferproxy is not there, waits for it and tries once more. Nothing of the
+/// Makes a call; where who makes it is not there, waits for it and tries once more. Nothing of the
 /// first try was made, so that it is the same call.
 async fn call_once_there(
     inference: &Inference,
@@ -170,6 +209,8 @@ async fn call_once_there(
 struct Viewer<'a> {
     shown: AnswerStream,
     sink: &'a mut EventSink,
+    /// The session's label, if the answer has changed it.
+    label: Option<Label>,
 }
 
 impl Listener for Viewer<'_> {
@@ -178,6 +219,10 @@ impl Listener for Viewer<'_> {
             Piece::Waiting(waiting) => TurnEvent::Waiting {
                 reason: reason_of(&waiting),
             },
+            Piece::Label(label) => {
+                self.label = Some(label);
+                return;
+            }
             Piece::Prefill(progress) => TurnEvent::Prefill { progress },
             Piece::Reasoning(text) => TurnEvent::Reasoning {
                 text: text.to_owned(),
@@ -213,7 +258,18 @@ fn spent(error: &InferenceError) -> Spent {
             | Code::SlotNotOwned
             | Code::SlotBusy
             | Code::FieldNotAllowed
-            | Code::ContextFull => Spent::Nothing,
+            | Code::ContextFull
+            // brokerd said no before anything left.
+            | Code::NoGrant
+            | Code::DeniedByGuardrail
+            | Code::InvalidArguments
+            | Code::TaintTooHigh
+            | Code::UntrustedSession
+            | Code::SecretInPayload
+            | Code::BudgetExhausted
+            | Code::ApprovalUnroutable
+            // The provider did not take it.
+            | Code::ProviderRefused => Spent::Nothing,
             _ => Spent::Unknown,
         },
         InferenceError::Unreachable(_) => Spent::Nothing,

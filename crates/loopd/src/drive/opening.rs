@@ -1,10 +1,10 @@
 //! From a request for a turn to a turn that may begin.
 
-use super::backend::choose;
+use super::backend::{choose, elsewhere};
 use super::engine::{Engine, held};
 use super::holds::{Hold, HoldError};
 use super::sink::EventSink;
-use crate::prompt::{Conversation, KeptReasoning};
+use crate::prompt::{Conversation, EpochFacts, KeptReasoning};
 use crate::slots::Layout;
 use crate::store::StoreError;
 use crate::tools::Catalog;
@@ -16,10 +16,12 @@ use bxcore::label::{Class, Label};
 use bxcore::money::Price;
 use bxcore::problem::Problem;
 use bxcore::transcript::{Open, User};
-use bxcore::wire::brokerd::{Authority, Register};
+use bxcore::wire::brokerd::{Authority, ExplainRequest, Register};
 use bxcore::wire::inferproxy::{BackendInfo, BackendState};
 use bxcore::wire::loopd::{TurnEvent, TurnRequest, WaitReason};
+use bxcore::wire::provider::{ProviderInfo, denial};
 use bxkit::keys::Token;
+use bxkit::rpc::CallError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -39,9 +41,19 @@ pub(super) struct Past {
     pub(super) is_new: bool,
 }
 
+/// The backend of a turn.
+#[derive(Debug, Clone)]
+pub(super) struct Chosen {
+    pub(super) backend: BackendInfo,
+    /// What it costs and admits, where it is a provider.
+    pub(super) provider: Option<ProviderInfo>,
+}
+
 /// What a turn stands on besides its session.
 pub(super) struct Ground {
     pub(super) backend: BackendInfo,
+    /// What it costs and admits, where it is a provider.
+    pub(super) provider: Option<ProviderInfo>,
     pub(super) authority: Authority,
     pub(super) catalog: Arc<Catalog>,
 }
@@ -149,15 +161,20 @@ impl Engine {
         label: Label,
         sink: &mut EventSink,
     ) -> Result<Ground, Problem> {
-        let own = past.conversation.epoch().map(|epoch| &epoch.backend);
+        let own = past.conversation.epoch();
         // The backend comes first in the order of refusals: without one, nothing else matters, and
         // a session that never begins must not leave a label behind.
         let wanted = request.backend.as_ref();
-        let backend = self.ready_backend(wanted, own, sink).await?;
+        let chosen = self.ready_backend(wanted, own, sink).await?;
+        let Chosen { backend, provider } = chosen;
+        if let Some(provider) = &provider {
+            self.admitted(session, past, label, provider).await?;
+        }
         self.gate.declare(&backend.name, &Layout::of(&backend));
         let (authority, catalog) = self.authority(session, label).await?;
         Ok(Ground {
             backend,
+            provider,
             authority,
             catalog,
         })
@@ -167,19 +184,18 @@ impl Engine {
     async fn ready_backend(
         &self,
         wanted: Option<&BackendName>,
-        own: Option<&BackendName>,
+        own: Option<&EpochFacts>,
         sink: &mut EventSink,
-    ) -> Result<BackendInfo, Problem> {
+    ) -> Result<Chosen, Problem> {
         let deadline = Instant::now() + LOADING_WAIT;
         let mut told = false;
         loop {
-            let known = self.inference.backends().await?;
-            let backend = choose(&known, wanted, own)?;
-            if backend.state != BackendState::Loading {
-                return Ok(backend.clone());
+            let chosen = self.choose_backend(wanted, own).await?;
+            if chosen.backend.state != BackendState::Loading {
+                return Ok(chosen);
             }
             if Instant::now() >= deadline {
-                return Err(still_loading(backend));
+                return Err(still_loading(&chosen.backend));
             }
             if !told {
                 told = true;
@@ -190,6 +206,63 @@ impl Engine {
                 () = sleep(LOADING_POLL) => {}
                 () = sink.gone() => return Err(went_away()),
             }
+        }
+    }
+
+    /// The backend of a turn, as it is now.
+    pub(super) async fn choose_backend(
+        &self,
+        wanted: Option<&BackendName>,
+        own: Option<&EpochFacts>,
+    ) -> Result<Chosen, Problem> {
+        let mut known = self.inference.backends().await?;
+        if let Some(name) = elsewhere(&known, wanted, own) {
+            let mut providers = self.broker.providers().await?;
+            let found = providers.iter().position(|info| info.backend.name == *name);
+            if let Some(at) = found {
+                let provider = providers.swap_remove(at);
+                return Ok(Chosen {
+                    backend: provider.backend.clone(),
+                    provider: Some(provider),
+                });
+            }
+            // Only to tell what there is: none of these has the name.
+            if wanted.is_some() {
+                known.extend(providers.into_iter().map(|info| info.backend));
+            }
+        }
+        let own = own.map(|epoch| &epoch.backend);
+        Ok(Chosen {
+            backend: choose(&known, wanted, own)?.clone(),
+            provider: None,
+        })
+    }
+
+    /// Whether a provider may lead the session once it has read the message. Asked before the
+    /// message is joined to anything, so that a refused one leaves the session as it is.
+    async fn admitted(
+        &self,
+        session: &SessionId,
+        past: &Past,
+        label: Label,
+        provider: &ProviderInfo,
+    ) -> Result<(), Problem> {
+        let held = match self.broker.held(session).await {
+            Ok(authority) => Some(authority.label),
+            Err(CallError::Refused(problem)) if problem.code == Code::SessionUnknown => None,
+            Err(error) => return Err(error.into()),
+        };
+        let label = label.join(past.conversation.label());
+        let request = ExplainRequest {
+            tool: provider.tool.clone(),
+            session: held.is_some().then(|| session.clone()),
+            label: Some(label.join(held.unwrap_or(Label::BOTTOM))),
+            arguments: None,
+        };
+        let walk = self.broker.explain(&request).await?;
+        match walk.denied {
+            Some(code) => Err(denial(&provider.backend.name, code, &walk)),
+            None => Ok(()),
         }
     }
 
@@ -241,16 +314,21 @@ impl Engine {
         ground: &Ground,
         lost: Lost,
     ) -> TurnContext {
+        // A server of the owner's costs nothing but its tokens.
+        let (price, answer_tokens) = match &ground.provider {
+            Some(provider) => (provider.price, provider.answer_tokens),
+            None => (Price::FREE, u32::MAX),
+        };
         TurnContext {
             session: session.clone(),
             label: ground.authority.label,
             next_model_call: past.conversation.next_model_call(),
             limits: Limits {
                 tool_iterations: self.config.tool_iterations,
-                answer_tokens: self.config.answer_tokens,
+                answer_tokens: answer_tokens.min(self.config.answer_tokens),
                 tool_result_bytes: self.config.tool_result_bytes,
             },
-            price: Price::FREE,
+            price,
             reasoning: kept(&ground.backend),
             catalog: Arc::clone(&ground.catalog),
             lost,

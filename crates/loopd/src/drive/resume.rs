@@ -1,9 +1,8 @@
 //! Goes on with turns that a crash interrupted.
 
-use super::backend::choose;
 use super::engine::Engine;
 use super::holds::Hold;
-use super::opening::{Ground, Past, internal};
+use super::opening::{Chosen, Ground, Past, internal};
 use super::sink::EventSink;
 use crate::prompt::Conversation;
 use crate::slots::Layout;
@@ -52,20 +51,24 @@ impl Engine {
         self.inference.wait_ready(ROLES_READY).await?;
         let (authority, catalog) = self.authority(session, past.conversation.label()).await?;
         let found = self.backend_for(&past).await;
-        let backend = match &found {
-            Ok(backend) => backend.clone(),
+        let Chosen { backend, provider } = match found.clone() {
+            Ok(chosen) => chosen,
             // The turn has to end even so; it is stopped below before it would need the backend.
-            Err(problem) => self.stand_in(&past).await.ok_or_else(|| problem.clone())?,
+            Err(problem) => Chosen {
+                backend: self.stand_in(&past).await.ok_or(problem)?,
+                provider: None,
+            },
         };
         let ground = Ground {
             backend,
+            provider,
             authority,
             catalog,
         };
-        let epoch = found
-            .as_ref()
-            .ok()
-            .and_then(|backend| past.conversation.next_epoch(backend, &self.config.sampling));
+        let epoch = found.as_ref().ok().and_then(|chosen| {
+            past.conversation
+                .next_epoch(&chosen.backend, &self.config.sampling)
+        });
         let context = self.context(session, &past, &ground, self.charged(left).await?);
         let resumed = Turn::resume(context, past.conversation, epoch, interrupted);
         let (mut turn, mut commands) = resumed.map_err(|error| internal(&error))?;
@@ -84,15 +87,15 @@ impl Engine {
     }
 
     /// The session's backend, once it is there.
-    async fn backend_for(&self, past: &Past) -> Result<BackendInfo, Problem> {
-        let own = past.conversation.epoch().map(|epoch| epoch.backend.clone());
+    async fn backend_for(&self, past: &Past) -> Result<Chosen, Problem> {
+        let own = past.conversation.epoch();
         let deadline = Instant::now() + BACKEND_READY;
         loop {
-            let known = self.inference.backends().await?;
-            match choose(&known, None, own.as_ref()) {
-                Ok(backend) => {
+            match self.choose_backend(None, own).await {
+                Ok(chosen) => {
+                    let backend = &chosen.backend;
                     self.gate.declare(&backend.name, &Layout::of(backend));
-                    return Ok(backend.clone());
+                    return Ok(chosen);
                 }
                 Err(problem) if Instant::now() >= deadline => return Err(problem),
                 Err(_) => sleep(BACKEND_POLL).await,

@@ -283,6 +283,24 @@ impl Turn {
         self.label
     }
 
+    /// What is set aside for the model call that is due, in money.
+    pub fn money_set_aside(&self) -> MicroUsd {
+        match &self.state {
+            State::Calling { reserve, .. } => reserve.amount.usd,
+            State::Committing(_) | State::Running(_) | State::Ended => MicroUsd::ZERO,
+        }
+    }
+
+    /// Joins a label that the session has by an answer; gives the event if that changes it.
+    pub fn join(&mut self, label: Label) -> Option<TurnEvent> {
+        let label = self.label.join(label);
+        if label == self.label {
+            return None;
+        }
+        self.label = label;
+        Some(TurnEvent::Label { label })
+    }
+
     /// The conversation as it is now, with entries whose commit is under way.
     pub fn conversation(&self) -> &Conversation {
         &self.conversation

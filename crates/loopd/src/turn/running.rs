@@ -12,7 +12,7 @@ use bxcore::money::MicroUsd;
 use bxcore::tool::ToolName;
 use bxcore::transcript::{CallOutcome, Entry};
 use bxcore::wire::brokerd::CallResult;
-use bxcore::wire::loopd::{CallReport, TurnEvent};
+use bxcore::wire::loopd::CallReport;
 use std::collections::VecDeque;
 
 impl Turn {
@@ -138,11 +138,8 @@ impl Turn {
             &entry,
             &result.content,
         ))];
-        let label = self.label.join(result.label).join(result.session_label);
-        if label != self.label {
-            self.label = label;
-            events.push(Command::Announce(TurnEvent::Label { label }));
-        }
+        let label = result.label.join(result.session_label);
+        events.extend(self.join(label).map(Command::Announce));
         (Entry::Tool(entry), events)
     }
 
