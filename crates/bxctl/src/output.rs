@@ -18,5 +18,5 @@ pub use progress::Progress;
 pub use sanitize::{Sanitizer, one_line, sanitize};
 pub use sink::{Gone, Output};
 pub use style::{Paint, Style};
-pub use table::{Table, bytes, duration};
+pub use table::{Table, bytes, dollars, duration};
 pub use wrap::wrap;

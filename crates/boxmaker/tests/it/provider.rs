@@ -302,6 +302,48 @@ fn a_turn_that_can_not_pay_asks_nobody() {
     assert_eq!(up.terminate().code(), Some(0));
 }
 
+/// What the owner can see of a provider: what it costs, whom it may lead, and why it would not.
+#[test]
+fn a_provider_is_listed_explained_and_looked_after() {
+    let house = House::new("", says);
+    let up = house.home.up();
+    house.begin("chat-v");
+    let run = |args: &[&str]| {
+        let command = house.home.cmd("boxmaker").args(args);
+        command.env("BOXMAKER_STARTER", "never").run()
+    };
+    let listed = run(&["backend", "list", "--json"]).success().json();
+    let big = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "big");
+    let big = big.expect("the provider among the backends");
+    assert_eq!(big["origin"], "provider");
+    assert_eq!(big["provider"]["max_class"], "public");
+    assert_eq!(big["provider"]["spent_today_usd"], "0.006000");
+    let status = run(&["status", "--json"]).success().json();
+    assert_eq!(status["providers"][0]["spent_today"], 6_000);
+    for shown in [run(&["backend", "list"]), run(&["status"])] {
+        let text = shown.success().stdout;
+        assert!(text.contains("$0.006 of $5.00"), "{text}");
+    }
+    let doctor = run(&["doctor", "--quick"]).stdout;
+    assert!(doctor.contains("provider big"), "{doctor}");
+    assert!(doctor.contains("leads public sessions"), "{doctor}");
+    let tools = run(&["grants", "tools"]).success().stdout;
+    assert!(tools.contains("provider:big"), "{tools}");
+    // A fresh session of the owner's is private; the one that it leads is not.
+    let explain = ["grants", "explain", "provider:big"];
+    let refused = run(&explain).exited(3).stdout;
+    assert!(refused.contains("taint-too-high"), "{refused}");
+    let admitted = [&explain[..], &["--session", "chat-v"]].concat();
+    run(&admitted).success();
+    // None of this asked it anything.
+    assert_eq!(house.provider.connections(), 1);
+    assert_eq!(up.terminate().code(), Some(0));
+}
+
 /// Whoever dies in the middle of a call: it is charged as lost and made once more, under a number
 /// and with a record of its own, and never is a byte sent without its intent on disk.
 #[test]

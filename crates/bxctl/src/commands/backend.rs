@@ -5,10 +5,14 @@ mod edit;
 mod list;
 mod look;
 mod probe;
+mod providers;
 mod remove;
 
 pub(crate) use list::render_all;
 pub(crate) use probe::{is_fine, probe};
+#[cfg(test)]
+pub(crate) use providers::sample;
+pub(crate) use providers::{providers, render_providers, spent};
 
 use crate::context::Context;
 use crate::failure::Outcome;

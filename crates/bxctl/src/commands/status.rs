@@ -19,14 +19,20 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
         .get("/v1/backends")
         .await
         .unwrap_or_default();
+    let providers = super::backend::providers(&connection).await;
     if context.output.json {
         let mut value = json!(status);
         value["backends"] = json!(backends);
+        value["providers"] = json!(providers);
         context.output.answer_json(&value)?;
     } else {
         context
             .output
             .answer(&render(&status, &backends, context.output.paint_out))?;
+        let table = super::backend::render_providers(&providers, context.output.paint_out);
+        if !table.is_empty() {
+            context.output.answer(&format!("\n{table}"))?;
+        }
     }
     Ok(())
 }

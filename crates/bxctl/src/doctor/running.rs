@@ -1,12 +1,13 @@
 //! What runs, and the model servers behind it.
 
 use super::finding::{Finding, Level};
-use crate::commands::backend::{is_fine, probe};
+use crate::commands::backend::{is_fine, probe, providers, spent};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Failure;
 use bxcore::wire::inferproxy::{BackendInfo, BackendState, ProbeReport};
 use bxcore::wire::loopd::{SessionRow, SessionStatus};
+use bxcore::wire::provider::ProviderInfo;
 use bxcore::wire::supervisor::{ProcessState, Status};
 
 /// How many sessions that can't be read are named.
@@ -34,6 +35,7 @@ pub(crate) async fn running(
         Ok(rows) => broken_sessions(&rows),
         Err(error) => Some(Finding::problem(Level::Fail, "sessions", &error.problem())),
     });
+    findings.extend(providers(connection).await.iter().map(provider));
     let backends: Vec<BackendInfo> = match connection.inferproxy.get("/v1/backends").await {
         Ok(backends) => backends,
         Err(error) => {
@@ -168,6 +170,30 @@ fn backend(info: &BackendInfo) -> Finding {
     }
 }
 
+/// Whether a provider could lead a session now. It is not asked: that would cost.
+fn provider(info: &ProviderInfo) -> Finding {
+    let backend = &info.backend;
+    let what = format!("provider {}", backend.name);
+    let found = format!(
+        "{} with {}, {} today",
+        backend.url,
+        backend.model,
+        spent(info)
+    );
+    if info.max_class.is_none() {
+        let todo = format!(
+            "write a [[grant]] with tool = \"{}\" into brokerd.toml",
+            info.tool
+        );
+        return Finding::warn(what, format!("{found}; no grant is for it"), todo);
+    }
+    if info.spent_today >= info.daily_usd && !info.daily_usd.is_zero() {
+        let todo = "wait for the next day (UTC), or raise `daily_usd` in brokerd.toml";
+        return Finding::warn(what, format!("{found}: the day's limit is reached"), todo);
+    }
+    Finding::ok(what, format!("{found}; leads public sessions"))
+}
+
 fn tried(info: &BackendInfo, outcome: Result<ProbeReport, Failure>) -> Finding {
     let what = format!("slots of {}", info.name);
     match outcome {
@@ -217,6 +243,18 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].what, "backends a and b");
         assert_eq!(found[0].todo.as_deref(), Some("boxmaker backend remove b"));
+    }
+
+    #[test]
+    fn a_provider_that_can_lead_nothing_is_told() {
+        let level = |max_class, spent| {
+            let found = provider(&crate::commands::backend::sample(max_class, spent));
+            assert_eq!(found.what, "provider big");
+            found.level
+        };
+        assert_eq!(level(Some("public"), 6_600), Level::Ok);
+        assert_eq!(level(None, 0), Level::Warn);
+        assert_eq!(level(Some("public"), 5_000_000), Level::Warn);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::sanitize::one_line;
 use super::style::{Paint, Style};
+use bxcore::money::MicroUsd;
 use comfy_table::ContentArrangement;
 use comfy_table::presets::NOTHING;
 
@@ -41,6 +42,14 @@ impl Table {
             .lines()
             .fold(String::new(), |text, line| text + line.trim_end() + "\n")
     }
+}
+
+/// An amount of dollars, with cents at the least and no zeros at its end beyond.
+pub fn dollars(amount: MicroUsd) -> String {
+    let text = amount.to_string();
+    let (whole, places) = text.split_once('.').unwrap_or((&text, ""));
+    let (cents, rest) = places.split_at_checked(2).unwrap_or((places, ""));
+    format!("${whole}.{cents}{}", rest.trim_end_matches('0'))
 }
 
 /// A time span from milliseconds, to the two units that matter.
@@ -105,6 +114,14 @@ mod tests {
             (7_260_000, "2 h 1 min"),
             (90_000_000, "1 d 1 h"),
         ];
+        for (micros, text) in [
+            (0, "$0.00"),
+            (5_000_000, "$5.00"),
+            (6_600, "$0.0066"),
+            (1_234_567_890_123, "$1234567.890123"),
+        ] {
+            assert_eq!(dollars(MicroUsd::from_micros(micros).unwrap()), text);
+        }
         for (ms, text) in spans {
             assert_eq!(duration(ms), text);
         }

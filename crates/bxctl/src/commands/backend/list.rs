@@ -1,20 +1,28 @@
 //! `backend list`.
 
+use super::providers::{as_json, render_providers};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, Table, one_line};
 use bxcore::transcript::ToolMode;
 use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendOrigin, BackendState, by_default};
+use bxcore::wire::provider::ProviderInfo;
+use serde_json::{Value, json};
 
 /// The longest line about what is wrong, in characters.
 const MAX_PROBLEM_CHARS: usize = 200;
 
 pub(super) async fn run(context: &Context<'_>, connection: &Connection) -> Outcome {
     let backends: Vec<BackendInfo> = connection.inferproxy.get("/v1/backends").await?;
+    let elsewhere: Vec<ProviderInfo> = connection.brokerd.get("/v1/providers").await?;
     if context.output.json {
-        context.output.answer_json(&backends)?;
-    } else if backends.is_empty() {
+        let here = backends.iter().map(|info| json!(info));
+        let all: Vec<Value> = here.chain(elsewhere.iter().map(as_json)).collect();
+        context.output.answer_json(&all)?;
+        return Ok(());
+    }
+    if backends.is_empty() {
         context
             .output
             .answer("no model server is configured or found\n")?;
@@ -25,6 +33,10 @@ pub(super) async fn run(context: &Context<'_>, connection: &Connection) -> Outco
         context
             .output
             .answer(&render_all(&backends, context.output.paint_out))?;
+    }
+    let table = render_providers(&elsewhere, context.output.paint_out);
+    if !table.is_empty() {
+        context.output.answer(&format!("\n{table}"))?;
     }
     Ok(())
 }
@@ -126,7 +138,6 @@ fn origin(origin: BackendOrigin) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn each_backend_has_a_row_and_its_trouble() {
