@@ -10,7 +10,7 @@ pub use body::{ARGUMENT, body};
 pub use failure::ConsultFailure;
 pub use settings::{ConsultError, Settings};
 
-use crate::egress::{Bounds, Client, Roots};
+use crate::egress::{Bounds, Client, reach};
 use crate::secrets::{SecretName, Secrets};
 use crate::tools::Output;
 use bxcore::label::Label;
@@ -55,13 +55,8 @@ impl Consult {
     /// # Errors
     /// There are no certificates to check the other side's against.
     pub fn new(settings: Settings, secrets: Secrets) -> Result<Self, ConsultError> {
-        let roots = match (&settings.ca_file, settings.url.is_tls()) {
-            (_, false) => None,
-            (Some(file), true) => Some(Roots::of_file(file)?),
-            (None, true) => Some(Roots::of_system()?),
-        };
         Ok(Self {
-            client: Client::new(settings.url.clone(), roots),
+            client: reach(&settings.url, settings.ca_file.as_deref())?,
             settings: Arc::new(settings),
             secrets,
         })

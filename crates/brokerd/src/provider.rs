@@ -13,7 +13,7 @@ pub use failure::ProviderFailure;
 pub use passing::Passing;
 pub use settings::Settings;
 
-use crate::egress::{Client, Roots, RootsError};
+use crate::egress::{Client, RootsError, reach};
 use crate::secrets::{SecretError, SecretName, Secrets};
 use bxcore::audit::sha256_hex;
 use bxcore::code::Code;
@@ -96,15 +96,10 @@ impl Provider {
     }
 
     fn new(name: &BackendName, settings: Settings, secrets: Secrets) -> Result<Self, RootsError> {
-        let roots = match (&settings.ca_file, settings.url.is_tls()) {
-            (_, false) => None,
-            (Some(file), true) => Some(Roots::of_file(file)?),
-            (None, true) => Some(Roots::of_system()?),
-        };
         let permits = usize::try_from(settings.max_concurrency).unwrap_or(1);
         Ok(Self {
             spec: Arc::new(spec(name, &settings)),
-            client: Client::new(settings.url.clone(), roots),
+            client: reach(&settings.url, settings.ca_file.as_deref())?,
             permits: Arc::new(Semaphore::new(permits)),
             settings: Arc::new(settings),
             secrets,

@@ -3,6 +3,7 @@
 mod authority;
 mod backend;
 mod catalogs;
+mod choosing;
 mod engine;
 mod holds;
 mod inference;

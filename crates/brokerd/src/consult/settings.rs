@@ -1,6 +1,6 @@
 //! `[consult]` of `brokerd.toml`.
 
-use crate::egress::{Endpoint, RootsError};
+use crate::egress::{Endpoint, RootsError, check_service};
 use crate::secrets::{SecretError, SecretName};
 use bxcore::code::Code;
 use bxcore::money::{Price, Usd};
@@ -13,8 +13,6 @@ use std::path::PathBuf;
 const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=600_000;
 /// The most of `temperature`, and what it is if left out.
 const MAX_TEMPERATURE: f64 = 0.6;
-/// The longest name of a model, in bytes.
-const MAX_MODEL_BYTES: usize = 200;
 
 /// Whom to ask, and at what price.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -78,13 +76,6 @@ impl Settings {
             let why = format!("{} is not between {least} and {most}", self.timeout_ms);
             return Err(wrong("timeout_ms", why));
         }
-        let is_name = !self.model.is_empty()
-            && self.model.len() <= MAX_MODEL_BYTES
-            && !self.model.contains(char::is_control);
-        if !is_name {
-            let why = "it is not the name of a model".to_owned();
-            return Err(wrong("model", why));
-        }
         if self.reserve_usd.0.micros() == 0 {
             let why = "nothing would be set aside for a question".to_owned();
             let hint = "write what one question may cost, such as \"0.50\"";
@@ -94,18 +85,7 @@ impl Settings {
             let why = "it is less than `reserve_usd`, so nothing could ever be asked".to_owned();
             return Err(wrong("daily_usd", why));
         }
-        if self
-            .ca_file
-            .as_ref()
-            .is_some_and(|file| !file.is_absolute())
-        {
-            return Err(wrong("ca_file", "it is not an absolute path".to_owned()));
-        }
-        if self.ca_file.is_some() && !self.url.is_tls() {
-            let why = "without https there is no certificate to check".to_owned();
-            return Err(wrong("ca_file", why).hint("remove it"));
-        }
-        Ok(())
+        check_service("consult", &self.url, &self.model, self.ca_file.as_deref())
     }
 
     /// What tokens cost.

@@ -1,6 +1,6 @@
 //! `[provider.NAME]` of `brokerd.toml`.
 
-use crate::egress::Endpoint;
+use crate::egress::{Endpoint, check_service};
 use crate::secrets::SecretName;
 use bxcore::chat::MAX_REPLY_TOKENS;
 use bxcore::money::{MicroUsd, Price, Usd};
@@ -18,8 +18,6 @@ const CONTEXT_TOKENS: RangeInclusive<u64> = 1_024..=100_000_000;
 const MIN_ANSWER_TOKENS: u32 = 64;
 /// The most of `max_concurrency`.
 const MAX_CONCURRENCY: u32 = 64;
-/// The longest name of a model, in bytes.
-const MAX_MODEL_BYTES: usize = 200;
 
 /// A model elsewhere that may lead whole sessions, and at what price.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -124,27 +122,13 @@ impl Settings {
                 outside(self.max_concurrency.into(), &concurrency),
             );
         }
-        let is_name = !self.model.is_empty()
-            && self.model.len() <= MAX_MODEL_BYTES
-            && !self.model.contains(char::is_control);
-        if !is_name {
-            return wrong("model", "it is not the name of a model".to_owned());
-        }
         if self.daily_usd.0.is_zero() && self.costs() {
             let why = "nothing could ever be asked".to_owned();
             return wrong("daily_usd", why)
                 .map_err(|error| error.hint("write what one day may cost, such as \"5\""));
         }
-        if let Some(file) = &self.ca_file {
-            if !file.is_absolute() {
-                return wrong("ca_file", "it is not an absolute path".to_owned());
-            }
-            if !self.url.is_tls() {
-                let why = "without https there is no certificate to check".to_owned();
-                return wrong("ca_file", why).map_err(|error| error.hint("remove it"));
-            }
-        }
-        Ok(())
+        let table = format!("provider.{name}");
+        check_service(&table, &self.url, &self.model, self.ca_file.as_deref())
     }
 
     /// What tokens cost.

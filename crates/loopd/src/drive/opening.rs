@@ -1,37 +1,31 @@
 //! From a request for a turn to a turn that may begin.
 
-use super::backend::{choose, elsewhere};
+use super::choosing::Chosen;
 use super::engine::{Engine, held};
 use super::holds::{Hold, HoldError};
 use super::sink::EventSink;
-use crate::prompt::{Conversation, EpochFacts, KeptReasoning};
+use crate::prompt::{Conversation, KeptReasoning};
 use crate::slots::Layout;
 use crate::store::StoreError;
 use crate::tools::Catalog;
 use crate::turn::{Limits, Lost, Opening, Turn, TurnContext};
 use bxcore::chat::RawMessage;
 use bxcore::code::Code;
-use bxcore::id::{BackendName, SessionId};
+use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::money::Price;
 use bxcore::problem::Problem;
 use bxcore::transcript::{Open, User};
-use bxcore::wire::brokerd::{Authority, ExplainRequest, Register};
-use bxcore::wire::inferproxy::{BackendInfo, BackendState};
+use bxcore::wire::brokerd::{Authority, Register};
+use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{TurnEvent, TurnRequest, WaitReason};
-use bxcore::wire::provider::{ProviderInfo, denial};
+use bxcore::wire::provider::ProviderInfo;
 use bxkit::keys::Token;
-use bxkit::rpc::CallError;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
 
 /// How long roles that went away may take to come back before a turn gives up.
 const ROLES_RETURN: Duration = Duration::from_secs(10);
-/// How long a server may load its model before a turn gives up.
-const LOADING_WAIT: Duration = Duration::from_mins(30);
-/// How often to look whether it is done.
-const LOADING_POLL: Duration = Duration::from_millis(500);
 /// The longest message of a person, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
@@ -39,14 +33,6 @@ const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 pub(super) struct Past {
     pub(super) conversation: Conversation,
     pub(super) is_new: bool,
-}
-
-/// The backend of a turn.
-#[derive(Debug, Clone)]
-pub(super) struct Chosen {
-    pub(super) backend: BackendInfo,
-    /// What it costs and admits, where it is a provider.
-    pub(super) provider: Option<ProviderInfo>,
 }
 
 /// What a turn stands on besides its session.
@@ -180,92 +166,6 @@ impl Engine {
         })
     }
 
-    /// The turn's backend, once it has loaded its model: before that it can't say what it is.
-    async fn ready_backend(
-        &self,
-        wanted: Option<&BackendName>,
-        own: Option<&EpochFacts>,
-        sink: &mut EventSink,
-    ) -> Result<Chosen, Problem> {
-        let deadline = Instant::now() + LOADING_WAIT;
-        let mut told = false;
-        loop {
-            let chosen = self.choose_backend(wanted, own).await?;
-            if chosen.backend.state != BackendState::Loading {
-                return Ok(chosen);
-            }
-            if Instant::now() >= deadline {
-                return Err(still_loading(&chosen.backend));
-            }
-            if !told {
-                told = true;
-                let reason = WaitReason::Loading;
-                sink.send(TurnEvent::Waiting { reason }).await;
-            }
-            tokio::select! {
-                () = sleep(LOADING_POLL) => {}
-                () = sink.gone() => return Err(went_away()),
-            }
-        }
-    }
-
-    /// The backend of a turn, as it is now.
-    pub(super) async fn choose_backend(
-        &self,
-        wanted: Option<&BackendName>,
-        own: Option<&EpochFacts>,
-    ) -> Result<Chosen, Problem> {
-        let mut known = self.inference.backends().await?;
-        if let Some(name) = elsewhere(&known, wanted, own) {
-            let mut providers = self.broker.providers().await?;
-            let found = providers.iter().position(|info| info.backend.name == *name);
-            if let Some(at) = found {
-                let provider = providers.swap_remove(at);
-                return Ok(Chosen {
-                    backend: provider.backend.clone(),
-                    provider: Some(provider),
-                });
-            }
-            // Only to tell what there is: none of these has the name.
-            if wanted.is_some() {
-                known.extend(providers.into_iter().map(|info| info.backend));
-            }
-        }
-        let own = own.map(|epoch| &epoch.backend);
-        Ok(Chosen {
-            backend: choose(&known, wanted, own)?.clone(),
-            provider: None,
-        })
-    }
-
-    /// Whether a provider may lead the session once it has read the message. Asked before the
-    /// message is joined to anything, so that a refused one leaves the session as it is.
-    async fn admitted(
-        &self,
-        session: &SessionId,
-        past: &Past,
-        label: Label,
-        provider: &ProviderInfo,
-    ) -> Result<(), Problem> {
-        let held = match self.broker.held(session).await {
-            Ok(authority) => Some(authority.label),
-            Err(CallError::Refused(problem)) if problem.code == Code::SessionUnknown => None,
-            Err(error) => return Err(error.into()),
-        };
-        let label = label.join(past.conversation.label());
-        let request = ExplainRequest {
-            tool: provider.tool.clone(),
-            session: held.is_some().then(|| session.clone()),
-            label: Some(label.join(held.unwrap_or(Label::BOTTOM))),
-            arguments: None,
-        };
-        let walk = self.broker.explain(&request).await?;
-        match walk.denied {
-            Some(code) => Err(denial(&provider.backend.name, code, &walk)),
-            None => Ok(()),
-        }
-    }
-
     pub(super) async fn authority(
         &self,
         session: &SessionId,
@@ -377,19 +277,8 @@ fn not_held(session: &SessionId, error: HoldError) -> Problem {
     ))
 }
 
-fn went_away() -> Problem {
+pub(super) fn went_away() -> Problem {
     Problem::new(Code::Stopped, "Whoever asked for the turn went away")
-}
-
-fn still_loading(backend: &BackendInfo) -> Problem {
-    let title = format!(
-        "The model server `{}` is still loading its model",
-        backend.name
-    );
-    let mins = LOADING_WAIT.as_secs() / 60;
-    Problem::new(Code::BackendLoading, title)
-        .detail(format!("it was waited for {mins} minutes"))
-        .hint("look at the server's own log, and ask again")
 }
 
 fn reserved(session: &SessionId) -> Problem {

@@ -1,8 +1,9 @@
 //! Goes on with turns that a crash interrupted.
 
+use super::choosing::Chosen;
 use super::engine::Engine;
 use super::holds::Hold;
-use super::opening::{Chosen, Ground, Past, internal};
+use super::opening::{Ground, Past, internal};
 use super::sink::EventSink;
 use crate::prompt::Conversation;
 use crate::slots::Layout;
