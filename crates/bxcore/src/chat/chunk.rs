@@ -35,16 +35,37 @@ pub struct ChunkChoice {
 
 /// What a chunk adds.
 #[derive(Debug, Clone, Default, Deserialize)]
+#[serde(from = "WireDelta")]
 pub struct Delta {
     /// More of the answer.
-    #[serde(default)]
     pub content: Option<String>,
     /// More of the reasoning.
-    #[serde(default, alias = "reasoning")]
     pub reasoning_content: Option<String>,
     /// More of tool calls.
-    #[serde(default)]
     pub tool_calls: Option<Vec<ToolCallDelta>>,
+}
+
+/// The same as it is written: some servers call the reasoning this, some that, some say it twice.
+#[derive(Deserialize)]
+struct WireDelta {
+    #[serde(default)]
+    content: Option<String>,
+    #[serde(default)]
+    reasoning_content: Option<String>,
+    #[serde(default)]
+    reasoning: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<ToolCallDelta>>,
+}
+
+impl From<WireDelta> for Delta {
+    fn from(wire: WireDelta) -> Self {
+        Self {
+            content: wire.content,
+            reasoning_content: wire.reasoning_content.or(wire.reasoning),
+            tool_calls: wire.tool_calls,
+        }
+    }
 }
 
 /// A piece of a tool call.
@@ -121,4 +142,24 @@ pub struct PromptProgress {
     pub total: u64,
     /// Tokens done, those from the cache included.
     pub processed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasoning_is_read_under_either_name_and_once_where_both_are_there() {
+        for (delta, expect) in [
+            (r#"{"reasoning_content":"a"}"#, Some("a")),
+            (r#"{"reasoning":"a"}"#, Some("a")),
+            (r#"{"reasoning":"a","reasoning_content":"a"}"#, Some("a")),
+            (r#"{"reasoning":null,"reasoning_content":"a"}"#, Some("a")),
+            (r#"{"reasoning":"a","reasoning_content":null}"#, Some("a")),
+            (r#"{"content":"a"}"#, None),
+        ] {
+            let delta: Delta = serde_json::from_str(delta).unwrap();
+            assert_eq!(delta.reasoning_content.as_deref(), expect);
+        }
+    }
 }
