@@ -2,7 +2,7 @@
 //! house; and what is never sent.
 
 use crate::support::{audit_records, verify_audit};
-use bxtest::fault::FaultPoint;
+use bxtest::fault::{FaultPoint, Inject, Strace};
 use bxtest::home::{BackendConfig, Output, TestHome};
 use bxtest::llama::{LlamaServer, Reply};
 use bxtest::provider::{Answer, Provider, Seen, StreamEnd, event};
@@ -339,6 +339,17 @@ fn a_provider_is_listed_explained_and_looked_after() {
     assert!(refused.contains("taint-too-high"), "{refused}");
     let admitted = [&explain[..], &["--session", "chat-v"]].concat();
     run(&admitted).success();
+    // The request is shown and compared from its file, as a consultation's is from its record.
+    let intent = house.records("intent").remove(0);
+    let seq = intent["seq"].to_string();
+    let sent = house.provider.seen().remove(0).body;
+    let shown = run(&["audit", "show", &seq, "--json"]).success().json();
+    assert_eq!(shown["body"].as_str().unwrap().as_bytes(), sent);
+    let wire = house.home.path().join("wire");
+    std::fs::write(&wire, &sent).unwrap();
+    let wire = wire.to_str().unwrap();
+    let equal = run(&["audit", "diff", &seq, "--wire", wire]).success();
+    assert!(equal.stdout.starts_with("equal: "), "{}", equal.stdout);
     // None of this asked it anything.
     assert_eq!(house.provider.connections(), 1);
     assert_eq!(up.terminate().code(), Some(0));
@@ -348,17 +359,17 @@ fn a_provider_is_listed_explained_and_looked_after() {
 /// and with a record of its own, and never is a byte sent without its intent on disk.
 #[test]
 fn a_kill_in_the_middle_of_a_call_loses_it_once() {
-    for (point, calls, unknown) in [
-        ("brokerd.before-intent", 1, 0),
-        ("brokerd.after-intent", 2, 1),
-        ("brokerd.before-send", 2, 1),
-        ("brokerd.mid-stream", 2, 1),
-        ("brokerd.after-send", 2, 1),
-        ("brokerd.after-run", 2, 1),
-        ("brokerd.after-label", 2, 1),
-        ("brokerd.after-outcome", 2, 0),
-        ("loopd.before-model-call", 1, 0),
-        ("loopd.after-answer", 2, 0),
+    for (point, calls, unknown, stays) in [
+        ("brokerd.before-intent", 1, 0, true),
+        ("brokerd.after-intent", 2, 1, true),
+        ("brokerd.before-send", 2, 1, true),
+        ("brokerd.mid-stream", 2, 1, true),
+        ("brokerd.after-send", 2, 1, true),
+        ("brokerd.after-run", 2, 1, true),
+        ("brokerd.after-label", 2, 1, false),
+        ("brokerd.after-outcome", 2, 0, false),
+        ("loopd.before-model-call", 1, 0, false),
+        ("loopd.after-answer", 2, 0, false),
     ] {
         let house = House::new("", says);
         let home = &house.home;
@@ -375,6 +386,8 @@ fn a_kill_in_the_middle_of_a_call_loses_it_once() {
         let asked = house.ask("chat-k", &options).success().json();
         assert_eq!(asked["outcome"], "completed", "{point}: {asked}");
         assert_eq!(asked["answer"], "It is the light.", "{point}: {asked}");
+        let status = home.cmd("boxmaker").args(["status", "--json"]).run();
+        let spent = status.success().json()["providers"][0]["spent_today"].clone();
         assert_eq!(up.terminate().code(), Some(0), "{point}");
         let intents = house.records("intent");
         assert_eq!(intents.len(), calls, "{point}: {intents:?}");
@@ -402,6 +415,79 @@ fn a_kill_in_the_middle_of_a_call_loses_it_once() {
         let cost = bxcore::money::MicroUsd::parse_dollars(asked["cost_usd"].as_str().unwrap());
         let beyond = cost.unwrap().micros() - 6_000;
         assert!(beyond >= 30_720, "{point}: {beyond}");
+        // What brokerd counts for the day: all that was set aside, unless the cost was stored.
+        let spent = spent.as_i64().unwrap();
+        assert_eq!(spent >= 36_720, stays, "{point}: {spent}");
         verify_audit(home);
     }
+}
+
+#[test]
+fn a_secret_that_is_missing_or_open_to_others_stops_the_house() {
+    use std::os::unix::fs::PermissionsExt;
+    let house = House::new("", |_, _| Answer::Close);
+    let file = house.home.state_dir().join("secrets/elsewhere");
+    let refused = || {
+        let up = house.home.cmd("boxmaker").arg("up").run().exited(78);
+        let told = up.stderr;
+        assert!(told.contains("error[provider-secret-unreadable]"), "{told}");
+        assert!(!told.contains(SECRET), "{told}");
+    };
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    refused();
+    std::fs::remove_file(&file).unwrap();
+    refused();
+}
+
+/// Killed as it enters the nth call to the system, by any of its threads: never is a byte sent
+/// without its intent on disk, and no request twice. Each number is tried, up to the first that no
+/// thread reaches.
+#[test]
+fn a_kill_at_any_system_call_leaves_no_byte_without_its_intent() {
+    const CALLS: &str = "write,writev,pwrite64,fsync,fdatasync,socket,connect,sendto,sendmsg,\
+                         recvfrom,recvmsg,read,openat,rename,shutdown,close";
+    /// More than any thread makes in a turn.
+    const MOST: usize = 2_000;
+    let (mut died, mut sent) = (0, 0);
+    for number in 1..MOST {
+        let house = House::new("", says);
+        let home = &house.home;
+        let up = home.up();
+        let brokerd = home.role_pid("brokerd").expect("brokerd");
+        let inject = Inject::kill(CALLS).only(number);
+        let tracer = Strace::new().inject(inject).attach(home, brokerd);
+        // How the turn ends depends on where it was; that it ends does not.
+        house.ask("chat-s", &["--backend", "big", "--class", "public"]);
+        let survived = home.role_pid("brokerd") == Some(brokerd);
+        drop(tracer);
+        assert_eq!(up.terminate().code(), Some(0), "call {number}");
+        // Killed at its very end, it settles what it left at the next start.
+        assert_eq!(home.up().terminate().code(), Some(0), "call {number}");
+        died += usize::from(!survived);
+        let intents = house.records("intent");
+        let mut hashes: Vec<Value> = intents
+            .iter()
+            .map(|intent| intent["body_sha256"].clone())
+            .collect();
+        for seen in house.provider.seen() {
+            let hash = json!(bxcore::audit::sha256_hex(&seen.body));
+            // Each intent lets one request out.
+            let at = hashes.iter().position(|intent| *intent == hash);
+            let at = at.unwrap_or_else(|| panic!("call {number}: sent without an intent"));
+            hashes.remove(at);
+            sent += 1;
+        }
+        // A call that was lost is made once more, and not again.
+        assert!(intents.len() <= 2, "call {number}: {}", intents.len());
+        assert_eq!(
+            house.records("outcome").len(),
+            intents.len(),
+            "call {number}"
+        );
+        verify_audit(home);
+        if survived {
+            break;
+        }
+    }
+    assert!(died >= 8 && sent >= 8, "{died} died, {sent} sent");
 }

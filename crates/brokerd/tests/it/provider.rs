@@ -48,8 +48,14 @@ impl World {
         script: impl Fn(usize, &Seen) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let provider = Provider::start(script);
+        let url = provider.url("127.0.0.1", "/v1/chat");
+        Self::over(provider, &url, more, grants).await
+    }
+
+    /// The same over a provider that is there, by this address.
+    async fn over(provider: Provider, url: &str, more: &str, grants: &str) -> Self {
         let home = TestHome::new();
-        configure(&home, &provider.url("127.0.0.1", "/v1/chat"), more, grants);
+        configure(&home, url, more, grants);
         home.put_secret("big", SECRET);
         let broker = home.start_with_outside();
         broker.register("s", raise(Label::BOTTOM)).await;

@@ -72,6 +72,16 @@ async fn each_route_is_for_its_callers() {
         ),
         Code::NotAuthorised
     );
+    // A model call belongs to a session, so that the owner makes none; and it says whose it is.
+    let lead = "/v1/providers/big/chat";
+    for (client, expect) in [(&person, Code::NotAuthorised), (&engine, Code::BadRequest)] {
+        let led = client.stream(lead, &serde_json::json!({})).await;
+        assert_eq!(code(led.map(drop)), expect);
+    }
+    assert_eq!(
+        person.get::<Vec<Value>>("/v1/providers").await.unwrap(),
+        engine.get::<Vec<Value>>("/v1/providers").await.unwrap()
+    );
     let seen: Authority = person.get("/v1/sessions/chat-1").await.unwrap();
     assert_eq!(seen, authority);
     assert_eq!(

@@ -11,6 +11,8 @@ use bxtest::provider::{Answer, StreamEnd, event};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[tokio::test]
 async fn the_body_on_the_wire_is_the_payload_byte_for_byte() {
@@ -61,8 +63,8 @@ async fn the_body_on_the_wire_is_the_payload_byte_for_byte() {
 
 #[tokio::test]
 async fn the_intent_is_on_disk_before_the_first_byte_leaves() {
-    let folder = std::sync::Arc::new(std::sync::OnceLock::<std::path::PathBuf>::new());
-    let audit = std::sync::Arc::clone(&folder);
+    let folder = Arc::new(std::sync::OnceLock::<std::path::PathBuf>::new());
+    let audit = Arc::clone(&folder);
     let world = World::new("", GRANT, move |_, seen| {
         let audit = audit.get().unwrap();
         let log = std::fs::read_to_string(audit.join("000001.jsonl")).unwrap();
@@ -89,17 +91,7 @@ async fn an_answer_passes_while_it_comes_and_a_reader_that_leaves_ends_the_call(
         Answer::Stream(vec![hello], StreamEnd::Silence)
     })
     .await;
-    let call = ProviderCall {
-        session: session("s"),
-        call: ModelCallId(1),
-        label: Label::BOTTOM,
-        reserved: reserved(),
-    };
-    let (out, response) = event_channel();
-    let sent = Bytes::from(body("a"));
-    let led = world.broker.broker.lead(big(), call, sent, out);
-    led.await.unwrap();
-    let mut stream = response.into_body();
+    let mut stream = begin(&world, 1).await;
     let first = stream.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(String::from_utf8_lossy(&first).contains("Hello"));
     drop(stream);
@@ -109,4 +101,45 @@ async fn an_answer_passes_while_it_comes_and_a_reader_that_leaves_ends_the_call(
     assert_eq!(records[1]["reason"], Code::Stopped.as_str());
     assert_eq!(records[1]["body"], "Hello");
     assert_eq!(records[1]["charge"]["usd"], reserved().micros());
+}
+
+/// Begins a call and gives its answer's stream.
+async fn begin(world: &World, call: u64) -> axum::body::Body {
+    let call = ProviderCall {
+        session: session("s"),
+        call: ModelCallId(call),
+        label: Label::BOTTOM,
+        reserved: reserved(),
+    };
+    let (out, response) = event_channel();
+    let sent = Bytes::from(body("a"));
+    let led = world.broker.broker.lead(big(), call, sent, out);
+    led.await.unwrap();
+    response.into_body()
+}
+
+/// No more calls are sent at once than the owner says; the next one waits for its turn.
+#[tokio::test]
+async fn a_call_waits_where_as_many_are_under_way_as_may_be() {
+    let let_go = Arc::new(AtomicBool::new(false));
+    let seen_free = Arc::clone(&let_go);
+    let world = World::new("max_concurrency = 1", GRANT, move |number, _| {
+        let hello = event(&json!({"choices": [{"delta": {"content": "Hello"}}]}));
+        match number {
+            0 => Answer::Stream(vec![hello], StreamEnd::Silence),
+            _ if seen_free.load(Ordering::SeqCst) => Answer::streams("free", 10, 2),
+            _ => Answer::streams("too early", 10, 2),
+        }
+    })
+    .await;
+    let mut first = begin(&world, 1).await;
+    first.frame().await.unwrap().unwrap();
+    let second = begin(&world, 2).await;
+    // Both are decided and on record, and one is sent.
+    assert_eq!(world.provider.connections(), 1);
+    let_go.store(true, Ordering::SeqCst);
+    drop(first);
+    let whole = second.collect().await.unwrap().to_bytes();
+    assert_eq!(super::read(&whole).text, "free");
+    assert_eq!(world.records().await.len(), 4);
 }
