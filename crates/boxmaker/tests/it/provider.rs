@@ -350,9 +350,79 @@ fn a_provider_is_listed_explained_and_looked_after() {
     let wire = wire.to_str().unwrap();
     let equal = run(&["audit", "diff", &seq, "--wire", wire]).success();
     assert!(equal.stdout.starts_with("equal: "), "{}", equal.stdout);
+    let tested = run(&["backend", "test", "big"]).exited(2).stderr;
+    assert!(tested.contains("is a provider"), "{tested}");
     // None of this asked it anything.
     assert_eq!(house.provider.connections(), 1);
     assert_eq!(up.terminate().code(), Some(0));
+}
+
+/// Without tool calls of its own, a model's reply is held to a schema; a stranger is never sent a
+/// grammar, which only servers of the owner's take.
+#[test]
+fn a_provider_without_tool_calls_replies_by_a_schema() {
+    let house = House::new("mode = \"schema\"", |number, _| match number {
+        0 => Answer::streams("{\"clock\":{}}", 100, 20),
+        _ => Answer::streams("{\"answer\":\"It is the light.\"}", 1000, 200),
+    });
+    let up = house.home.up();
+    let asked = house.begin("chat-j");
+    assert_eq!(asked["answer"], "It is the light.", "{asked}");
+    assert_eq!(asked["calls"][0]["tool"], "clock", "{asked}");
+    let seen = house.provider.seen();
+    assert_eq!(seen.len(), 2);
+    for seen in &seen {
+        let body: Value = serde_json::from_slice(&seen.body).unwrap();
+        assert_eq!(body["response_format"]["type"], "json_schema", "{body}");
+        assert_eq!(
+            (&body["tools"], &body["grammar"]),
+            (&Value::Null, &Value::Null)
+        );
+    }
+    assert_eq!(up.terminate().code(), Some(0));
+    house.compare();
+}
+
+/// The house leaves while a provider keeps it waiting: the call ends on record, and the turn goes
+/// on at the next start.
+#[test]
+fn a_house_that_leaves_in_the_middle_of_a_call_goes_on_with_the_turn() {
+    let house = House::new("", |number, _| match number {
+        0 => {
+            let hello = event(&json!({"choices": [{"delta": {"content": "Hello"}}]}));
+            Answer::Stream(vec![hello], StreamEnd::Silence)
+        }
+        _ => Answer::streams("It is the light.", 1000, 200),
+    });
+    let home = &house.home;
+    let up = home.up();
+    let ask = home.cmd("boxmaker").args([
+        "ask",
+        "Why is the sky blue?",
+        "--session",
+        "chat-g",
+        "--backend",
+        "big",
+        "--class",
+        "public",
+    ]);
+    let ask = ask.spawn();
+    up.until("the request is there", || house.provider.seen().len() == 1);
+    assert_eq!(up.terminate().code(), Some(0));
+    ask.kill9();
+    let up = home.up();
+    // It waits for the turn that goes on by itself.
+    let next = house.go_on("chat-g").success().json();
+    assert_eq!(next["answer"], "It is the light.", "{next}");
+    assert_eq!(house.provider.seen().len(), 3);
+    assert_eq!(up.terminate().code(), Some(0));
+    house.compare();
+    let outcomes = house.records("outcome");
+    let ends: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome["outcome"].as_str().unwrap())
+        .collect();
+    assert_eq!(ends, ["failed", "ok", "ok"]);
 }
 
 /// Whoever dies in the middle of a call: it is charged as lost and made once more, under a number

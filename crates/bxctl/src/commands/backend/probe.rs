@@ -4,7 +4,9 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Paint, Style, Table, sanitize};
+use bxcore::code::Code;
 use bxcore::id::BackendName;
+use bxcore::problem::Problem;
 use bxcore::wire::inferproxy::{BackendInfo, ProbeReport, ProbeVerdict};
 use bxkit::exit;
 use serde_json::json;
@@ -19,7 +21,13 @@ pub(super) async fn run(
     name: Option<&BackendName>,
 ) -> Outcome {
     let names = match name {
-        Some(name) => vec![name.clone()],
+        Some(name) => {
+            let providers = super::providers(connection).await;
+            if providers.iter().any(|info| info.backend.name == *name) {
+                return Err(not_tested(name).into());
+            }
+            vec![name.clone()]
+        }
         None => all(connection).await?,
     };
     let mut reports = Vec::new();
@@ -43,6 +51,16 @@ pub(super) async fn run(
     } else {
         Err(Failure::Said(exit::FAILED))
     }
+}
+
+/// What is said of a provider: a test would cost, and its slots are its own matter.
+fn not_tested(name: &BackendName) -> Problem {
+    let title = format!("`{name}` is a provider, and no provider is tested by itself");
+    Problem::new(Code::BadUsage, title)
+        .detail("a test would cost money")
+        .hint(format!(
+            "boxmaker ask --class public --backend {name} \"Are you there?\""
+        ))
 }
 
 async fn all(connection: &Connection) -> Result<Vec<BackendName>, Failure> {
