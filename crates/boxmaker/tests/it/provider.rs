@@ -561,3 +561,23 @@ fn a_kill_at_any_system_call_leaves_no_byte_without_its_intent() {
     }
     assert!(died >= 8 && sent >= 8, "{died} died, {sent} sent");
 }
+
+/// Where the record can't be brought to disk, nothing is sent: that it is handed to the system is
+/// not enough.
+#[test]
+fn a_record_that_does_not_reach_the_disk_lets_nothing_out() {
+    let house = House::new("", says);
+    let up = house.home.up();
+    let brokerd = house.home.role_pid("brokerd").expect("brokerd");
+    let segment = house.home.state_dir().join("audit/000001.jsonl");
+    let tracer = Strace::new()
+        .inject(Inject::failing_sync())
+        .on_path(&segment);
+    let tracer = tracer.attach(&house.home, brokerd);
+    let options = ["--backend", "big", "--class", "public"];
+    let failed = house.ask("chat-d", &options);
+    assert_ne!(failed.code(), Some(0), "{}", failed.stdout);
+    assert_eq!(house.provider.connections(), 0);
+    drop(tracer);
+    up.terminate();
+}
