@@ -4,6 +4,7 @@
 //! followed, nothing is repeated, no proxy, no cookie, no compression, and no header but the few
 //! that [`exchange`] names. What the other side says can't make a second request happen.
 
+mod connect;
 mod endpoint;
 mod error;
 mod exchange;
@@ -14,12 +15,13 @@ mod speak;
 mod stream;
 mod tls;
 
+pub use connect::{CONNECT_TIMEOUT_SECS, connect};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::EgressError;
-pub use exchange::{Bounds, CONNECT_TIMEOUT_SECS, Client, Reply};
+pub use exchange::{Bounds, Client, Reply};
 pub use incoming::Incoming;
 pub use refusal::Refusal;
 pub use service::{check_service, reach};
-pub use speak::{Answer, MAX_HEADERS, speak};
+pub use speak::{Answer, MAX_HEADERS, USER_AGENT, speak};
 pub use stream::Stream;
 pub use tls::{Roots, RootsError};

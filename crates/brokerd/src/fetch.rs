@@ -11,12 +11,12 @@ mod target;
 pub use fetcher::{DESCRIPTION, Fetcher, is_for_fetch, parameters, url_of};
 pub use html::text_of;
 pub use page::{Limits, Page, fetch};
-pub use reach::{Addresses, CONNECT_TIMEOUT_SECS, Dialer, Resolver, SystemResolver, look_up};
+pub use reach::{Addresses, Dialer, Resolver, SystemResolver, look_up};
 pub use redirect::{MAX_REDIRECTS, Trail};
 pub use target::{MAX_URL_BYTES, Target, UrlError};
 
+use crate::egress::EgressError;
 use bxcore::code::Code;
-use std::io;
 
 /// The tool's name.
 pub const HTTP_FETCH: &str = "http_fetch";
@@ -36,34 +36,10 @@ pub enum FetchError {
     /// The host is not on the public network, or not on it alone.
     #[error("the host `{0}` leads to an address that is not of the public network")]
     NotPublic(String),
-    /// The name leads nowhere.
-    #[error("the host `{host}` can't be found")]
-    Dns {
-        /// The name.
-        host: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// No connection.
-    #[error("no connection to `{host}`")]
-    Connect {
-        /// Where to.
-        host: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The other side can't show that it is who it should be, or speaks no TLS.
-    #[error("`{host}` could not be trusted")]
-    Tls {
-        /// Where to.
-        host: String,
-        /// What is wrong.
-        source: io::Error,
-    },
-    /// The connection broke before there was an answer.
-    #[error("the connection broke before there was an answer")]
-    Broken(#[source] hyper::Error),
-    /// The answer broke off.
+    /// The exchange itself failed.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    /// The page broke off.
     #[error("the page was cut off")]
     CutOff(#[source] hyper::Error),
     /// It took too long, redirects included.
@@ -78,9 +54,6 @@ pub enum FetchError {
     /// It is no text.
     #[error("what is there is no text that could be read")]
     NotText,
-    /// The request can't be written as HTTP: a fault of the program.
-    #[error("the request can't be written")]
-    Request(#[source] axum::http::Error),
     /// A redirect leads from https to http.
     #[error("the page sends on from https to http, where everybody on the way could read it")]
     Downgrade,
@@ -99,15 +72,11 @@ impl FetchError {
             | Self::NotPublic(_)
             | Self::Downgrade
             | Self::TooManyRedirects => Code::FetchRefused,
-            Self::Dns { .. }
-            | Self::Connect { .. }
-            | Self::Tls { .. }
-            | Self::Broken(_)
+            Self::Egress(_)
             | Self::CutOff(_)
             | Self::TimedOut { .. }
             | Self::Status(_)
-            | Self::NotText
-            | Self::Request(_) => Code::FetchFailed,
+            | Self::NotText => Code::FetchFailed,
         }
     }
 
@@ -118,15 +87,11 @@ impl FetchError {
             Self::Host(_) => "host-not-granted",
             Self::Port(_) => "port-not-granted",
             Self::NotPublic(_) => "address-refused",
-            Self::Dns { .. } => "dns",
-            Self::Connect { .. } => "unreachable",
-            Self::Tls { .. } => "tls",
-            Self::Broken(_) => "connection-broken",
+            Self::Egress(error) => error.class(),
             Self::CutOff(_) => "cut-off",
             Self::TimedOut { .. } => "timeout",
             Self::Status(_) => "status",
             Self::NotText => "not-text",
-            Self::Request(_) => "request",
             Self::Downgrade => "downgrade",
             Self::TooManyRedirects => "too-many-redirects",
         }

@@ -76,10 +76,16 @@ impl Outside {
     fn prepare(home: &Home, config: &Config) -> Result<Self, Problem> {
         let consult = config.consult.iter().map(|consult| &consult.secret);
         let providers = config.providers.values().map(|provider| &provider.secret);
-        let needed: Vec<&SecretName> = consult.collect();
-        let secrets = Secrets::open(secret_folders(home), &needed).map_err(ConsultError::Secret)?;
-        let needed: Vec<&SecretName> = needed.into_iter().chain(providers).collect();
-        secrets.read_again(&needed).map_err(ProviderError::Secret)?;
+        let for_consult: Vec<&SecretName> = consult.collect();
+        let needed: Vec<&SecretName> = for_consult.iter().copied().chain(providers).collect();
+        let folders = secret_folders(home);
+        let secrets = Secrets::open(folders.clone(), &needed).map_err(|error| {
+            // Whose it is decides which page helps.
+            match Secrets::open(folders, &for_consult) {
+                Err(error) => Problem::from(ConsultError::Secret(error)),
+                Ok(_) => Problem::from(ProviderError::Secret(error)),
+            }
+        })?;
         let consult = config
             .consult
             .clone()
@@ -168,7 +174,8 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
 }
 
 /// Its own database, log and workspaces, its secrets, the owner's workspaces, and nothing else.
-/// Without `[consult]`, a provider and a grant for `http_fetch` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
+/// Without `[consult]`, a provider and a grant for `http_fetch` nothing here sends, and nothing ever
+/// runs programs: commands are run by the launcher, which was started before.
 fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();
     let beside = |suffix: &str| {

@@ -1,9 +1,10 @@
 //! One request, one answer.
 
+use super::connect::connect;
 use super::endpoint::Endpoint;
 use super::error::EgressError;
 use super::incoming::Incoming;
-use super::speak::{Answer, speak};
+use super::speak::{Answer, USER_AGENT, speak};
 use super::stream::Stream;
 use super::tls::Roots;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
@@ -13,11 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::net::TcpStream;
 
-/// How long a connection may take to be made, its TLS apart, in seconds.
-pub const CONNECT_TIMEOUT_SECS: u64 = 5;
-const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
@@ -136,16 +133,10 @@ impl Client {
         let request = self
             .request(bearer, body, accept)
             .map_err(EgressError::Request)?;
-        let stream = self.connect().await?;
+        let host = self.endpoint.host();
+        let stream = connect(host, &self.addresses().await?).await?;
         let stream = match &self.roots {
-            Some(roots) if self.endpoint.is_tls() => {
-                let host = self.endpoint.host();
-                let secured = roots.secure(host, stream).await;
-                secured.map_err(|source| EgressError::Tls {
-                    host: host.to_owned(),
-                    source,
-                })?
-            }
+            Some(roots) if self.endpoint.is_tls() => roots.secure(host, stream).await?,
             _ => Stream::Open(stream),
         };
         // From here on a byte may be on its way.
@@ -171,28 +162,6 @@ impl Client {
             .header(header::AUTHORIZATION, authorization)
             .header(header::CONNECTION, "close")
             .body(Full::new(body))
-    }
-
-    async fn connect(&self) -> Result<TcpStream, EgressError> {
-        let host = self.endpoint.host();
-        let addresses = self.addresses().await?;
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in addresses {
-            let within = Duration::from_secs(CONNECT_TIMEOUT_SECS);
-            match tokio::time::timeout(within, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => {
-                    // It only delays small writes; without it the exchange is merely slower.
-                    let _ = stream.set_nodelay(true);
-                    return Ok(stream);
-                }
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
-            }
-        }
-        Err(EgressError::Connect {
-            host: host.to_owned(),
-            source: last,
-        })
     }
 
     /// Where the host is, asked once.

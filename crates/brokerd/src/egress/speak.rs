@@ -8,6 +8,8 @@ use std::error::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::task::AbortOnDropHandle;
 
+/// What every request says of who sends it.
+pub const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
 /// How many headers an answer may have.
 pub const MAX_HEADERS: usize = 100;
 

@@ -1,5 +1,6 @@
 //! Whom to trust.
 
+use super::error::EgressError;
 use super::stream::Stream;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
@@ -96,7 +97,16 @@ impl Roots {
     ///
     /// # Errors
     /// The other side can't show that it is the host, or speaks no TLS.
-    pub async fn secure(&self, host: &str, stream: TcpStream) -> io::Result<Stream> {
+    pub async fn secure(&self, host: &str, stream: TcpStream) -> Result<Stream, EgressError> {
+        self.handshake(host, stream)
+            .await
+            .map_err(|source| EgressError::Tls {
+                host: host.to_owned(),
+                source,
+            })
+    }
+
+    async fn handshake(&self, host: &str, stream: TcpStream) -> io::Result<Stream> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = match host.parse::<IpAddr>() {
             Ok(ip) => ServerName::from(ip.to_canonical()),

@@ -6,7 +6,7 @@ use super::redirect::Trail;
 use super::target::Target;
 use super::{FetchError, HTTP_FETCH};
 use crate::decision::admits_host;
-use crate::egress::{Roots, Stream};
+use crate::egress::{EgressError, Roots, Stream};
 use crate::tools::Output;
 use bxcore::grant::Grant;
 use bxcore::label::Label;
@@ -93,13 +93,13 @@ impl Dialer for Fetcher {
             return Ok(Stream::Open(stream));
         }
         let host = target.host();
-        let secured = match &self.roots {
-            Some(roots) => roots.secure(&host, stream).await,
-            None => Err(io::Error::other(
-                "this system has no certificates of authorities",
-            )),
-        };
-        secured.map_err(|source| FetchError::Tls { host, source })
+        match &self.roots {
+            Some(roots) => Ok(roots.secure(&host, stream).await?),
+            None => {
+                let source = io::Error::other("this system has no certificates of authorities");
+                Err(EgressError::Tls { host, source }.into())
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::html::text_of;
 use super::reach::{Dialer, Resolver, look_up};
 use super::redirect::Trail;
 use super::target::Target;
-use crate::egress;
+use crate::egress::{self, EgressError, USER_AGENT};
 use axum::http::{HeaderMap, Request, Response, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
@@ -13,7 +13,6 @@ use hyper::body::Incoming;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-const USER_AGENT: &str = concat!("boxmaker/", env!("CARGO_PKG_VERSION"));
 const ACCEPTED: &str = "text/html, text/plain, application/json, text/*";
 
 /// The limits of one fetch.
@@ -82,10 +81,10 @@ async fn get(
     target: &Target,
     max_bytes: usize,
 ) -> Result<Answer, FetchError> {
-    let request = request(target).map_err(FetchError::Request)?;
+    let request = request(target).map_err(EgressError::Request)?;
     let egress::Answer { response, driver } = egress::speak(stream, request)
         .await
-        .map_err(FetchError::Broken)?;
+        .map_err(EgressError::Broken)?;
     let status = response.status();
     if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         let location = plain(response.headers(), &header::LOCATION);

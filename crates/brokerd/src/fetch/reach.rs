@@ -2,16 +2,14 @@
 
 use super::FetchError;
 use super::target::{Host, Target};
+use crate::egress::{EgressError, connect};
 use bxcore::net::is_global;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// How long one connection may take to be made, in seconds.
-pub const CONNECT_TIMEOUT_SECS: u64 = 5;
 /// How many addresses of a host are looked at. A host with more is refused, so none goes unjudged.
 const MAX_ADDRESSES: usize = 64;
 
@@ -65,12 +63,12 @@ pub async fn look_up(target: &Target, resolver: &impl Resolver) -> Result<Addres
         Host::Ip(ip) => vec![*ip],
         Host::Name(name) => match resolver.resolve(name).await {
             Ok(found) => found,
-            Err(source) => return Err(FetchError::Dns { host, source }),
+            Err(source) => return Err(EgressError::Dns { host, source }.into()),
         },
     };
     if found.is_empty() {
         let source = io::ErrorKind::NotFound.into();
-        return Err(FetchError::Dns { host, source });
+        return Err(EgressError::Dns { host, source }.into());
     }
     if found.len() > MAX_ADDRESSES || !found.iter().all(|ip| is_global(*ip)) {
         return Err(FetchError::NotPublic(host));
@@ -94,18 +92,6 @@ impl Addresses {
     /// # Errors
     /// None answers.
     pub async fn connect(&self) -> Result<TcpStream, FetchError> {
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for address in &self.all {
-            let within = Duration::from_secs(CONNECT_TIMEOUT_SECS);
-            match tokio::time::timeout(within, TcpStream::connect(address)).await {
-                Ok(Ok(stream)) => return Ok(stream),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
-            }
-        }
-        Err(FetchError::Connect {
-            host: self.host.clone(),
-            source: last,
-        })
+        Ok(connect(&self.host, &self.all).await?)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 
