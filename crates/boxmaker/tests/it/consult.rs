@@ -1,8 +1,8 @@
 //! A local model that asks a model elsewhere: found, called, decided, paid and on record, in the
 //! whole house.
 
-use crate::support::{audit_records, verify_audit};
-use bxtest::fault::{FaultPoint, Inject, Strace};
+use crate::support::{MOST_CALLS, audit_records, killed_at_call, up_with_fault, verify_audit};
+use bxtest::fault::FaultPoint;
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
@@ -269,14 +269,7 @@ fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
         let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
         let home = &house.home;
         let fault = FaultPoint::first(point);
-        let log = home.path().join("faults");
-        let up = home
-            .cmd("boxmaker")
-            .arg("up")
-            .fault(&fault)
-            .fault_log(&log)
-            .spawn();
-        up.until("loopd listens", || home.role_pid("loopd").is_some());
+        let up = up_with_fault(home, &fault);
         let asked = house.ask("chat-k");
         assert_eq!(asked["outcome"], "completed", "{point}: {asked}");
         assert_eq!(up.terminate().code(), Some(0), "{point}");
@@ -309,27 +302,15 @@ fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
 /// Each number is tried, up to the first that no thread reaches.
 #[test]
 fn a_kill_at_any_system_call_leaves_no_byte_without_its_intent() {
-    const CALLS: &str = "write,writev,pwrite64,fsync,fdatasync,socket,connect,sendto,sendmsg,\
-                         recvfrom,recvmsg,read,openat,rename,shutdown,close";
-    /// More than any thread makes in a turn.
-    const MOST: usize = 2_000;
     let (mut died, mut sent) = (0, 0);
-    for number in 1..MOST {
+    for number in 1..MOST_CALLS {
         let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
         let home = &house.home;
-        let up = home.up();
-        let brokerd = home.role_pid("brokerd").expect("brokerd");
-        let inject = Inject::kill(CALLS).only(number);
-        let tracer = Strace::new().inject(inject).attach(home, brokerd);
-        // How the turn ends depends on where it was; that it ends does not.
-        home.cmd("boxmaker")
-            .args(["ask", "Why is the sky blue?", "--session", "chat-s"])
-            .run();
-        let survived = home.role_pid("brokerd") == Some(brokerd);
-        drop(tracer);
-        assert_eq!(up.terminate().code(), Some(0), "call {number}");
-        // Killed at its very end, it settles what it left at the next start.
-        assert_eq!(home.up().terminate().code(), Some(0), "call {number}");
+        let survived = killed_at_call(home, number, || {
+            home.cmd("boxmaker")
+                .args(["ask", "Why is the sky blue?", "--session", "chat-s"])
+                .run();
+        });
         died += usize::from(!survived);
         let records = audit_records(home);
         let recorded: Vec<&str> = records

@@ -3,7 +3,7 @@
 //! Whatever is killed whenever: the turn ends, no stored answer is asked for again, a call that was
 //! lost is charged as lost, and the budget is the sum of the ledger.
 
-use crate::support::{ask_until_halt, begin, door, halting, money, verify_audit};
+use crate::support::{ask_until_halt, begin, door, halting, money, up_with_fault, verify_audit};
 use bxcore::transcript::{Entry, TurnOutcome, parse_line};
 use bxcore::usage::UsageSource;
 use bxcore::wire::loopd::{TurnEvent, WaitReason};
@@ -76,14 +76,7 @@ fn model(request: &Request) -> Reply {
 fn survives(point: &FaultPoint) -> bool {
     let server = LlamaServer::builder().respond(model).start_blocking();
     let home = TestHome::with_server(&server);
-    let log = home.path().join("faults");
-    let up = home
-        .cmd("boxmaker")
-        .arg("up")
-        .fault(point)
-        .fault_log(&log)
-        .spawn();
-    up.until("loopd listens", || home.role_pid("loopd").is_some());
+    let up = up_with_fault(&home, point);
     // The answer may reach us or break off with the role that dies; the transcript tells the truth.
     home.cmd("boxmaker")
         .args(["ask", "what is here?", "--session", SESSION])

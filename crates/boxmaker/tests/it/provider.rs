@@ -1,7 +1,7 @@
 //! A session that a model elsewhere leads: allowed, streamed, paid and on record, in the whole
 //! house; and what is never sent.
 
-use crate::support::{audit_records, verify_audit};
+use crate::support::{MOST_CALLS, audit_records, killed_at_call, up_with_fault, verify_audit};
 use bxtest::fault::{FaultPoint, Inject, Strace};
 use bxtest::home::{BackendConfig, Output, TestHome};
 use bxtest::llama::{LlamaServer, Reply};
@@ -444,14 +444,7 @@ fn a_kill_in_the_middle_of_a_call_loses_it_once() {
         let house = House::new("", says);
         let home = &house.home;
         let fault = FaultPoint::first(point);
-        let log = home.path().join("faults");
-        let up = home
-            .cmd("boxmaker")
-            .arg("up")
-            .fault(&fault)
-            .fault_log(&log)
-            .spawn();
-        up.until("loopd listens", || home.role_pid("loopd").is_some());
+        let up = up_with_fault(home, &fault);
         let options = ["--backend", "big", "--class", "public"];
         let asked = house.ask("chat-k", &options).success().json();
         assert_eq!(asked["outcome"], "completed", "{point}: {asked}");
@@ -514,25 +507,13 @@ fn a_secret_that_is_missing_or_open_to_others_stops_the_house() {
 /// thread reaches.
 #[test]
 fn a_kill_at_any_system_call_leaves_no_byte_without_its_intent() {
-    const CALLS: &str = "write,writev,pwrite64,fsync,fdatasync,socket,connect,sendto,sendmsg,\
-                         recvfrom,recvmsg,read,openat,rename,shutdown,close";
-    /// More than any thread makes in a turn.
-    const MOST: usize = 2_000;
     let (mut died, mut sent) = (0, 0);
-    for number in 1..MOST {
+    for number in 1..MOST_CALLS {
         let house = House::new("", says);
         let home = &house.home;
-        let up = home.up();
-        let brokerd = home.role_pid("brokerd").expect("brokerd");
-        let inject = Inject::kill(CALLS).only(number);
-        let tracer = Strace::new().inject(inject).attach(home, brokerd);
-        // How the turn ends depends on where it was; that it ends does not.
-        house.ask("chat-s", &["--backend", "big", "--class", "public"]);
-        let survived = home.role_pid("brokerd") == Some(brokerd);
-        drop(tracer);
-        assert_eq!(up.terminate().code(), Some(0), "call {number}");
-        // Killed at its very end, it settles what it left at the next start.
-        assert_eq!(home.up().terminate().code(), Some(0), "call {number}");
+        let survived = killed_at_call(home, number, || {
+            house.ask("chat-s", &["--backend", "big", "--class", "public"]);
+        });
         died += usize::from(!survived);
         let intents = house.records("intent");
         let mut hashes: Vec<Value> = intents

@@ -7,6 +7,7 @@ use bxkit::home::Home;
 use bxkit::keys::Token;
 use bxkit::rpc::{Client, EventStream};
 use bxtest::audit::second_reader;
+use bxtest::fault::{FaultPoint, Inject, Strace};
 use bxtest::home::{Child, TestHome};
 use bxtest::llama::{Gate, Reply};
 use loopd::budget::{Account, AccountKey};
@@ -165,4 +166,40 @@ pub(crate) fn sum(ledger: &[LedgerRow]) -> Spend {
     ledger
         .iter()
         .fold(Spend::default(), |sum, row| sum.plus(row.charged))
+}
+
+/// Starts a house in which the first role to pass the point dies there, once.
+pub(crate) fn up_with_fault<'h>(home: &'h TestHome, point: &FaultPoint) -> Child<'h> {
+    let log = home.path().join("faults");
+    let up = home
+        .cmd("boxmaker")
+        .arg("up")
+        .fault(point)
+        .fault_log(&log)
+        .spawn();
+    up.until("loopd listens", || home.role_pid("loopd").is_some());
+    up
+}
+
+/// More system calls than any thread makes in a turn.
+pub(crate) const MOST_CALLS: usize = 2_000;
+
+/// Runs a house whose brokerd is killed as it enters the nth call to the system, by any of its
+/// threads, that writes, syncs, connects, sends or receives. Whether brokerd survived; everything
+/// has ended and is settled afterwards.
+pub(crate) fn killed_at_call(home: &TestHome, number: usize, turn: impl FnOnce()) -> bool {
+    const CALLS: &str = "write,writev,pwrite64,fsync,fdatasync,socket,connect,sendto,sendmsg,\
+                         recvfrom,recvmsg,read,openat,rename,shutdown,close";
+    let up = home.up();
+    let brokerd = home.role_pid("brokerd").expect("brokerd");
+    let inject = Inject::kill(CALLS).only(number);
+    let tracer = Strace::new().inject(inject).attach(home, brokerd);
+    // How the turn ends depends on where it was; that it ends does not.
+    turn();
+    let survived = home.role_pid("brokerd") == Some(brokerd);
+    drop(tracer);
+    assert_eq!(up.terminate().code(), Some(0), "call {number}");
+    // Killed at its very end, it settles what it left at the next start.
+    assert_eq!(home.up().terminate().code(), Some(0), "call {number}");
+    survived
 }
