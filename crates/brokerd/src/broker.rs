@@ -4,6 +4,8 @@
 //! that come at once share their syncs. Around it the async handle runs tools and waits.
 
 mod answer;
+mod approvals;
+mod approving;
 mod begin;
 mod core;
 mod endorse;

@@ -1,5 +1,6 @@
 //! The routes of brokerd: who may ask what, and what the broker says.
 
+mod approvals;
 mod calls;
 mod owner;
 mod providers;

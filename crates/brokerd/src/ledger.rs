@@ -3,6 +3,7 @@
 //!
 //! One connection, one writer. Labels only rise: the rule is in the code and in the database.
 
+mod approvals;
 mod calls;
 mod checkpoint;
 mod copy;
@@ -13,6 +14,7 @@ mod open;
 mod sessions;
 mod spending;
 
+pub use approvals::{KEPT_APPROVALS, StoredApproval};
 pub use calls::{KEPT_CALLS, Key, Recorded, StoredCall};
 pub use copy::copy;
 pub use error::LedgerError;

@@ -3,6 +3,7 @@
 //! The only role that decides: loopd asks, and what loopd stores changes no answer. It never
 //! calls another role.
 
+pub mod approval;
 pub mod audit;
 pub mod broker;
 pub mod config;

@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub const MAX_SESSION_ID_BYTES: usize = 64;
 /// The longest backend name, in bytes.
 pub const MAX_BACKEND_NAME_BYTES: usize = 32;
+/// The longest id of an approval, in bytes.
+pub const MAX_APPROVAL_ID_BYTES: usize = 16;
 
 /// An id that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +86,11 @@ text_id! {
 text_id! {
     /// The name of a backend in `inferproxy.toml`.
     BackendName, "backend name", MAX_BACKEND_NAME_BYTES
+}
+
+text_id! {
+    /// The id of a request for the owner's approval: short enough to type.
+    ApprovalId, "approval id", MAX_APPROVAL_ID_BYTES
 }
 
 impl SessionId {

@@ -148,6 +148,36 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
+/// Shows a text so that a person sees everything that is in it: what has no shape of its own, or
+/// changes how others are seen, stands as its number, `⟨U+202E⟩`. Line ends stay.
+///
+/// For texts that somebody decides by; nothing is left out, so no two texts look the same.
+pub fn reveal(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && (is_control(c) || c == '\t' || is_shapeless(c)) {
+            // Writing to a String can't fail.
+            let _ = write!(shown, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Characters that look like nothing, or like a space: without a width, fillers, variants, private
+/// use. And the bracket by which these are shown.
+fn is_shapeless(c: char) -> bool {
+    is_invisible(c)
+        || (c.is_whitespace() && c != ' ' && c != '\n')
+        || matches!(c,
+            '\u{27e8}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{2800}'
+            | '\u{3164}' | '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0080}'..='\u{e0fff}' | '\u{f0000}'..='\u{10ffff}')
+}
+
 /// Whether what follows a `<` makes it a marker.
 fn opens_marker(rest: &str, words: &[&str]) -> bool {
     let rest = rest.trim_start_matches(|c: char| is_invisible(c) || is_control(c));
@@ -212,6 +242,22 @@ pub fn unframed(text: &str) -> &str {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn nothing_hides_in_what_a_person_decides_by() {
+        assert_eq!(reveal("rm -rf ü/日本\n#!"), "rm -rf ü/日本\n#!");
+        let hidden = "a\u{202e}b\u{200b}c\u{0}\r\u{1b}[2K\t\u{a0}\u{3164}\u{e0041}\u{fe0f}\u{2028}";
+        let shown = reveal(hidden);
+        assert_eq!(
+            shown,
+            "a⟨U+202E⟩b⟨U+200B⟩c⟨U+0000⟩⟨U+000D⟩⟨U+001B⟩[2K⟨U+0009⟩⟨U+00A0⟩⟨U+3164⟩⟨U+E0041⟩⟨U+FE0F⟩⟨U+2028⟩"
+        );
+        assert_eq!(
+            neutralise(&shown),
+            shown,
+            "and nothing is left to be made harmless"
+        );
+    }
 
     #[test]
     fn markers_lose_their_meaning() {

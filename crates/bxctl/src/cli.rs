@@ -1,8 +1,8 @@
 //! What can be typed. Nothing is done here.
 
 use crate::commands::{
-    ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, man, session,
-    sessions, up,
+    approvals, ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, man,
+    session, sessions, up,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -60,6 +60,12 @@ pub enum Command {
     /// Look at the grants and at what they decide.
     #[command(subcommand)]
     Grants(grants::GrantsCommand),
+    /// List the calls that wait for your approval.
+    Approvals(approvals::ApprovalsArgs),
+    /// Show a call that waits for your approval, and let it run once.
+    Approve(approvals::AnswerArgs),
+    /// Say no to a call that waits for your approval.
+    Deny(approvals::AnswerArgs),
     /// Say what label a file has that a tool wrote; goes on record.
     Endorse(endorse::EndorseArgs),
     /// Read and verify the audit log.
@@ -107,6 +113,12 @@ mod tests {
             "session stop chat-1",
             "slots",
             "grants list",
+            "approvals",
+            "approvals 0a1b",
+            "approvals --watch --json",
+            "approve",
+            "approve 0a1b2c3d --yes",
+            "deny 0a1b2c3d",
             "endorse notes/a.txt --label private --why mine",
             "endorse . --session chat-1 --label private,untrusted --why mine",
             "audit checkpoint",

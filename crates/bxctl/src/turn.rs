@@ -1,6 +1,7 @@
 //! A turn as a person follows it: events in, text out, stopped on request.
 
 mod aftermath;
+mod asking;
 mod follow;
 mod view;
 

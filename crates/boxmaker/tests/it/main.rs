@@ -7,6 +7,7 @@
     reason = "tests stop by panicking, in their helpers too"
 )]
 
+mod approvals;
 mod authority;
 mod badinput;
 mod badmodel;

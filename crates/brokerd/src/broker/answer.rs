@@ -39,6 +39,12 @@ pub(super) fn denied(code: Code, text: &str, label: Label, audit: u64) -> CallRe
     refusal(CallOutcome::Denied, code, text, label, Some(audit))
 }
 
+/// The result of a call that was stopped while it waited for the owner.
+pub(super) fn withdrawn(label: Label, audit: u64) -> CallResult {
+    let text = "Not run: the turn was stopped before the owner had approved the call.";
+    refusal(CallOutcome::Denied, Code::Stopped, text, label, Some(audit))
+}
+
 /// The result of a call of which nobody knows whether it took effect.
 pub(super) fn interrupted(label: Label, audit: Option<u64>) -> CallResult {
     let text = "The call was interrupted by a crash. It may or may not have taken effect, and it \

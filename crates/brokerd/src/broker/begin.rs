@@ -1,11 +1,13 @@
 //! The beginning of a call: answered from the record, denied, or allowed with its intent on disk.
 
 use super::answer;
+use super::approving;
 use super::core::{Batch, Core, Fault, Running};
 use super::job::{Begun, Note, OwnedRecord, Reply, Ticket};
 use super::outgoing::{Body, errand};
+use crate::approval::Binding;
 use crate::audit::{Decided, Synced};
-use crate::decision::{Arguments, Decision, Next, Question, decide};
+use crate::decision::{Arguments, Decision, Facts, Next, Question, decide};
 use crate::ledger::{Key, LedgerError, Recorded, SessionRow, StoredCall};
 use crate::tools::Tool;
 use bxcore::audit::{Kind, sha256_hex};
@@ -13,6 +15,7 @@ use bxcore::code::Code;
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
+use bxcore::wire::approval::Awaiting;
 use bxcore::wire::brokerd::{CallRequest, CallResult};
 use jiff::civil::Date;
 use serde_json::Value;
@@ -40,6 +43,13 @@ enum Came {
     Run(Box<Ticket>),
     /// The answer of the same call, which runs already.
     Waits(Key),
+    /// The owner's answer to a question that was just put, or is put already.
+    Awaits {
+        key: Key,
+        request: Box<CallRequest>,
+        awaiting: Awaiting,
+        is_new: bool,
+    },
 }
 
 impl Core {
@@ -57,6 +67,15 @@ impl Core {
                 if let Some(running) = self.running.get_mut(&key) {
                     running.waiters.push(reply);
                 }
+                Ok(())
+            }
+            Ok(Came::Awaits {
+                awaiting,
+                is_new: true,
+                ..
+            }) => batch.give(reply, Ok(Begun::Awaiting(awaiting))),
+            Ok(Came::Awaits { key, request, .. }) => {
+                self.park(key, *request, reply);
                 Ok(())
             }
             Ok(Came::Run(ticket)) => {
@@ -159,26 +178,87 @@ impl Core {
         let body = self.policy.body(name, &arguments);
         let spec = asked.tool.as_ref().map(|tool| tool.spec());
         let reserved = asked.request.reserved;
-        let facts = self.facts(name, spec, &arguments, body.as_ref(), reserved)?;
-        let decision = decide(&Question {
-            name,
-            tool: spec,
-            arguments: &arguments,
-            label: asked.label,
-            rules: &rules,
-            grants: &self.policy.grants,
-            facts: &facts,
-        });
+        let mut facts = self.facts(name, spec, &arguments, body.as_ref(), reserved)?;
+        let decide = |core: &Self, facts: &Facts| {
+            decide(&Question {
+                name,
+                tool: spec,
+                arguments: &arguments,
+                label: asked.label,
+                rules: &rules,
+                grants: &core.policy.grants,
+                facts,
+            })
+        };
+        let mut decision = decide(self, &facts);
+        let mut approval = None;
+        if let (Next::Ask, Some(tool), Arguments::Valid(arguments)) =
+            (decision.next, &asked.tool, &arguments)
+        {
+            let destination = facts.destination.clone();
+            let binding = self.bind(
+                asked,
+                tool,
+                arguments,
+                body.as_ref(),
+                destination,
+                &decision,
+            );
+            match self.ask_owner(&asked.key, &binding, arguments, batch)? {
+                approving::Asked::Waits { awaiting, is_new } => {
+                    return Ok(Came::Awaits {
+                        key: asked.key.clone(),
+                        request: Box::new(asked.request.clone()),
+                        awaiting,
+                        is_new,
+                    });
+                }
+                approving::Asked::Said(said, by) => {
+                    (facts.approval, approval) = (said, by);
+                    decision = decide(self, &facts);
+                }
+            }
+        }
         count(&decision);
         match (decision.next, asked.tool.clone(), arguments) {
-            (Next::Run, Some(tool), Arguments::Valid(arguments)) => self
-                .allow(asked, tool, arguments, body, decision, batch)
-                .map(|ticket| Came::Run(Box::new(ticket))),
+            (Next::Run, Some(tool), Arguments::Valid(arguments)) => {
+                if let Some(approval) = approval {
+                    self.use_approval(&approval, batch)?;
+                }
+                self.allow(asked, tool, arguments, body, decision, batch)
+                    .map(|ticket| Came::Run(Box::new(ticket)))
+            }
             (Next::Refuse(code), ..) => self.deny(asked, code, body, decision, batch),
-            // Asking the owner comes with approvals; whoever can't be asked has not agreed.
+            // Arguments are there, and the owner has answered; whoever has not, has not agreed.
             (Next::Ask | Next::Run | Next::Unclear, ..) => {
                 self.deny(asked, Code::ApprovalUnroutable, body, decision, batch)
             }
+        }
+    }
+
+    /// What an approval of a call would be bound to.
+    fn bind(
+        &self,
+        asked: &Asked,
+        tool: &Tool,
+        arguments: &Value,
+        body: Option<&Body>,
+        destination: Option<String>,
+        decision: &Decision,
+    ) -> Binding {
+        let touch = tool.touch(arguments, &asked.key.session, asked.label, &self.places);
+        Binding {
+            tool: asked.request.tool.clone(),
+            arguments: asked.request.arguments.clone(),
+            body: body.map(|Body(text)| text.to_string()),
+            reads: touch.reads,
+            writes: touch.writes,
+            session: asked.key.session.clone(),
+            call: asked.key.call,
+            label: asked.label,
+            destination,
+            grant: decision.walk.grant,
+            rule: decision.asked_by.unwrap_or_default().to_owned(),
         }
     }
 

@@ -1,8 +1,10 @@
 //! What the keeper owns, and how it works through a batch of jobs. Synchronous.
 
+use super::approving::Approving;
 use super::job::{Begun, Job, Note, Reply};
 use super::model::{Leading, ModelKey};
 use super::register::Listed;
+use crate::approval;
 use crate::audit::{Log, Synced};
 use crate::consult::Consult;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, Spot};
@@ -35,6 +37,8 @@ pub struct Policy {
     pub consult: Option<Consult>,
     /// Models elsewhere that may lead sessions.
     pub providers: Providers,
+    /// Whether and how long the owner is asked.
+    pub approvals: approval::Settings,
 }
 
 /// A call that runs.
@@ -68,6 +72,8 @@ pub(super) struct Core {
     pub(super) leading: HashMap<ModelKey, Leading>,
     /// Calls that ran, whose result could not be stored. The next start finds their intents.
     pub(super) lost: HashSet<Key>,
+    /// Calls that wait for the owner.
+    pub(super) approving: Approving,
     pub(super) now: fn() -> Timestamp,
     pub(super) listed: Listed,
     /// Why nothing is granted any more.
@@ -88,6 +94,7 @@ impl Core {
         places: Places,
         ledger: Ledger,
         log: Log,
+        approving: Approving,
         now: fn() -> Timestamp,
     ) -> Self {
         Self {
@@ -98,6 +105,7 @@ impl Core {
             running: HashMap::new(),
             leading: HashMap::new(),
             lost: HashSet::new(),
+            approving,
             now,
             listed: Listed::default(),
             halted: None,
@@ -174,6 +182,24 @@ impl Core {
                 batch.give(reply, walk)
             }
             Job::Begin { request, reply } => self.begin(request, reply, batch),
+            Job::Unpark { key } => match self.unpark(&key) {
+                Err(Fault::Ledger(problem)) => Err(problem),
+                Ok(()) | Err(Fault::Request(_)) => Ok(()),
+            },
+            Job::Withdraw { key, reply } => {
+                let found = self.withdraw(&key, batch);
+                batch.give(reply, found)
+            }
+            Job::Approvals { reply } => {
+                let found = self.pending_approvals();
+                batch.give(reply, found)
+            }
+            Job::Approval { id, reply } => {
+                let found = self.approval(&id);
+                batch.give(reply, found)
+            }
+            Job::Answer { id, answer, reply } => self.answer_approval(&id, &answer, reply, batch),
+            Job::Expire => self.expire(batch),
             Job::Finish { key, output, reply } => self.finish(key, &output, reply, batch),
             Job::BeginModel { request, reply } => self.begin_model(*request, reply, batch),
             Job::EndModel { key, end, reply } => self.end_model(key, &end, reply, batch),
@@ -230,6 +256,10 @@ impl Core {
             Job::Tools { reply, .. } => tell(reply, problem),
             Job::Explain { reply, .. } => tell(reply, problem),
             Job::Begin { reply, .. } => tell(reply, problem),
+            Job::Unpark { .. } | Job::Expire => {}
+            Job::Withdraw { reply, .. } => tell(reply, problem),
+            Job::Approvals { reply } => tell(reply, problem),
+            Job::Approval { reply, .. } | Job::Answer { reply, .. } => tell(reply, problem),
             Job::BeginModel { reply, .. } => tell(reply, problem),
             Job::EndModel { key, reply, .. } => {
                 self.leading.remove(&key);
@@ -258,14 +288,16 @@ impl Core {
             Job::BeginModel { .. }
             | Job::EndModel { .. }
             | Job::Forget { .. }
+            | Job::Answer { .. }
+            | Job::Withdraw { .. }
+            | Job::Expire
             | Job::Lower { .. } => true,
             Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => {
-                // The label of what is written is on disk before it is written.
-                // So is what a call may cost before it is made.
-                let costs = |tool: &Arc<Tool>| tool.spec().reserve.is_some();
-                self.may_write(&request.tool)
-                    || self.policy.tools.get(&request.tool).is_some_and(costs)
+                // The label of what is written is on disk before it is written. So is what a call
+                // may cost before it is made, and that the owner is asked or was.
+                let tool = self.policy.tools.get(&request.tool);
+                tool.is_some_and(|tool| !tool.spec().tags.is_empty())
                     || rises(&request.session, request.label)
             }
             Job::Finish { key, output, .. } => {
@@ -280,6 +312,9 @@ impl Core {
             | Job::Explain { .. }
             | Job::Note { .. }
             | Job::Providers { .. }
+            | Job::Approvals { .. }
+            | Job::Approval { .. }
+            | Job::Unpark { .. }
             | Job::Written { .. }
             | Job::Checkpoint { .. }
             | Job::Status { .. } => false,

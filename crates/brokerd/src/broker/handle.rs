@@ -1,5 +1,6 @@
 //! The async handle on the broker: asks the keeper, runs tools in between.
 
+use super::approving::Approving;
 use super::core::{Core, Policy};
 use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
@@ -7,6 +8,7 @@ use super::open::Opened;
 use super::outgoing::Errand;
 use crate::consult::Consult;
 use crate::fetch::Fetcher;
+use crate::ledger::Key;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Places, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
@@ -17,15 +19,16 @@ use bxcore::id::SessionId;
 use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
+use bxcore::wire::approval::WAIT_SECS;
 use bxcore::wire::brokerd::{
-    AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
+    AuditStatus, Authority, CallAnswer, CallRequest, ExplainRequest, Register, Walk,
 };
 use bxkit::fault;
 use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// How many tools run at once; further calls wait.
@@ -49,6 +52,7 @@ pub struct Broker {
     consult: Option<Consult>,
     fetcher: Fetcher,
     errands: Arc<Semaphore>,
+    approval_versions: watch::Receiver<u64>,
 }
 
 impl Broker {
@@ -72,6 +76,7 @@ impl Broker {
             now,
         } = opened;
         let places = workspaces.places();
+        let (versions, approval_versions) = watch::channel(0);
         let broker = Self {
             jobs,
             workspaces: Arc::new(workspaces),
@@ -84,9 +89,12 @@ impl Broker {
             consult: policy.consult.clone(),
             fetcher,
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
+            approval_versions,
         };
+        let approving = Approving::new(versions);
         let keeper = tokio::task::spawn_blocking(move || {
-            keep(Core::new(policy, places, ledger, log, now), queue, halt);
+            let core = Core::new(policy, places, ledger, log, approving, now);
+            keep(core, queue, halt);
         });
         (broker, keeper)
     }
@@ -144,16 +152,20 @@ impl Broker {
     /// Decides a call and runs it if it may; the same call again gets the same answer.
     ///
     /// Whoever awaits this may go away: a call that began is run to its end and recorded.
-    pub async fn call(&self, request: CallRequest) -> Result<CallResult, Problem> {
+    ///
+    /// A call that needs the owner's approval is told to wait at once, and the same call again
+    /// waits for the answer, up to [`WAIT_SECS`].
+    pub async fn call(&self, request: CallRequest) -> Result<CallAnswer, Problem> {
         let broker = self.clone();
         let driven = tokio::spawn(async move { broker.drive(request).await });
         driven.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    async fn drive(&self, request: CallRequest) -> Result<CallResult, Problem> {
+    async fn drive(&self, request: CallRequest) -> Result<CallAnswer, Problem> {
         let began = Instant::now();
-        let result = match self.ask(|reply| Job::Begin { request, reply }).await? {
-            Begun::Ended(result) => *result,
+        let result = match self.begin(request).await? {
+            Begun::Awaiting(awaiting) => return Ok(CallAnswer::Awaiting(awaiting)),
+            Begun::Ended(result) => result,
             Begun::Run(ticket) => {
                 let key = ticket.key.clone();
                 let mut ticket = ticket;
@@ -161,11 +173,35 @@ impl Broker {
                     Some(errand) => self.send(errand).await,
                     None => self.run(*ticket).await,
                 };
-                self.ask(|reply| Job::Finish { key, output, reply }).await?
+                Box::new(self.ask(|reply| Job::Finish { key, output, reply }).await?)
             }
         };
         metrics::histogram!("boxmaker_call_seconds").record(began.elapsed().as_secs_f64());
-        Ok(result)
+        Ok(CallAnswer::Ended(result))
+    }
+
+    /// Has a call begun, or told that it waits for the owner, once it has waited for long.
+    async fn begin(&self, request: CallRequest) -> Result<Begun, Problem> {
+        let key = Key {
+            session: request.session.clone(),
+            call: request.call,
+        };
+        let (reply, mut answer) = oneshot::channel();
+        let job = Job::Begin { request, reply };
+        self.jobs.send(job).await.map_err(|_| gone())?;
+        let begun = tokio::select! {
+            begun = &mut answer => begun,
+            () = tokio::time::sleep(Duration::from_secs(WAIT_SECS)) => {
+                // The keeper decides whether it waits still: a right to run must not be lost.
+                self.jobs.send(Job::Unpark { key }).await.map_err(|_| gone())?;
+                answer.await
+            }
+        };
+        begun.map_err(|_| gone())?
+    }
+
+    pub(super) fn approval_versions(&self) -> watch::Receiver<u64> {
+        self.approval_versions.clone()
     }
 
     /// Has done what is on record to be done elsewhere. It has its own bounds of time.

@@ -5,10 +5,11 @@ use super::outgoing::Errand;
 use crate::ledger::{Key, Spot};
 use crate::tools::{Output, Tool};
 use bxcore::audit::{Checkpoint, Kind};
-use bxcore::id::SessionId;
+use bxcore::id::{ApprovalId, SessionId};
 use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
+use bxcore::wire::approval::{Answer, Approval, Approvals, Awaiting};
 use bxcore::wire::brokerd::{
     AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
 };
@@ -47,6 +48,28 @@ pub(super) enum Job {
         request: CallRequest,
         reply: Reply<Begun>,
     },
+    /// Tells those who wait for the owner's answer to a call that there is none yet.
+    Unpark {
+        key: Key,
+    },
+    Withdraw {
+        key: Key,
+        reply: Reply<Option<CallResult>>,
+    },
+    Approvals {
+        reply: Reply<Approvals>,
+    },
+    Approval {
+        id: ApprovalId,
+        reply: Reply<Approval>,
+    },
+    Answer {
+        id: ApprovalId,
+        answer: Answer,
+        reply: Reply<Approval>,
+    },
+    /// Ends the approvals that nobody answered in time.
+    Expire,
     Finish {
         key: Key,
         output: Output,
@@ -92,6 +115,8 @@ pub(super) enum Begun {
     Ended(Box<CallResult>),
     /// It may run, and its intent is on disk.
     Run(Box<Ticket>),
+    /// The owner has yet to approve it.
+    Awaiting(Awaiting),
 }
 
 /// The right to run one call.

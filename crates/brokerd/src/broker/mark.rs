@@ -4,15 +4,8 @@ use super::core::{Batch, Core};
 use crate::ledger::{LedgerError, Spot};
 use crate::tools::{Tool, Touch};
 use bxcore::label::Label;
-use bxcore::tool::{RiskTag, ToolName};
 
 impl Core {
-    /// Whether a call of this tool may change files.
-    pub(super) fn may_write(&self, tool: &ToolName) -> bool {
-        let tags = self.policy.tools.get(tool).map(|tool| &tool.spec().tags);
-        tags.is_some_and(|tags| tags.contains(&RiskTag::Write))
-    }
-
     /// Labels what a call may write with its writer's label; what reads as well may write all that
     /// it reads.
     pub(super) fn mark_written(

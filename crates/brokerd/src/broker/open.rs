@@ -109,6 +109,7 @@ pub fn open(
         secrets: Secrets::default(),
         consult: None,
         providers: Providers::default(),
+        approvals: loaded.config.approvals,
     };
     Ok(Opened {
         policy,

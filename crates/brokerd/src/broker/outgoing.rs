@@ -2,7 +2,7 @@
 
 use super::core::{Core, Policy};
 use crate::consult::{self, CONSULT};
-use crate::decision::{Arguments, Facts, Reservation, SecretsFound, sends};
+use crate::decision::{Approval, Arguments, Facts, Reservation, SecretsFound, Unroutable, sends};
 use crate::fetch::{self, HTTP_FETCH, Target};
 use crate::ledger::LedgerError;
 use bxcore::code::Code;
@@ -83,7 +83,11 @@ impl Core {
             destination: self.policy.destination(name, arguments),
             secrets: self.secrets_in(tool, arguments, body),
             reservation: self.reservation(tool, reserved)?,
-            ..Facts::default()
+            approval: if self.policy.approvals.ask {
+                Approval::Askable
+            } else {
+                Approval::Unroutable(Unroutable::Nobody)
+            },
         })
     }
 

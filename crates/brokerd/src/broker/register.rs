@@ -91,8 +91,10 @@ impl Core {
     /// Forgets a deleted session's calls, so that a new one of the same id is not answered from
     /// them. What it has read stays known.
     pub(super) fn forget(&mut self, id: SessionId, batch: &mut Batch) -> Result<(), Fault> {
+        self.withdraw_all(&id, batch)?;
         self.writing(batch)?;
         self.ledger.forget_calls(&id)?;
+        self.ledger.forget_approvals(&id)?;
         batch.after(move |core, done| {
             if done.is_ok() {
                 core.lost.retain(|key| key.session != id);

@@ -23,6 +23,7 @@ pub(super) fn check(
 ) -> Result<(), InvalidValue> {
     bounded("grant", config.grants.len(), MAX_GRANTS)?;
     config.consult.as_ref().map_or(Ok(()), Settings::check)?;
+    config.approvals.check()?;
     bounded("provider", config.providers.len(), MAX_PROVIDERS)?;
     for (name, settings) in &config.providers {
         settings.check(name.as_str())?;

@@ -1,6 +1,7 @@
 //! The file as a whole.
 
 use super::workspace::Workspace;
+use crate::approval;
 use crate::consult::Settings;
 use crate::provider;
 use bxcore::grant::Grant;
@@ -29,6 +30,9 @@ pub struct Config {
     /// Whom the tool `consult` asks; nobody if left out.
     #[serde(default)]
     pub consult: Option<Settings>,
+    /// Whether and how long the owner is asked.
+    #[serde(default)]
+    pub approvals: approval::Settings,
     /// Models elsewhere that may lead whole sessions.
     #[serde(default, rename = "provider")]
     pub providers: BTreeMap<BackendName, provider::Settings>,

@@ -43,11 +43,10 @@ pub enum Reservation {
 }
 
 /// What the owner said of one call, where it needs to be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Approval {
-    /// There is nobody who could be asked.
-    #[default]
-    Unroutable,
+    /// The owner can't be asked.
+    Unroutable(Unroutable),
     /// The owner can be asked, and was not yet.
     Askable,
     /// The owner approved this call.
@@ -56,4 +55,21 @@ pub enum Approval {
     Denied,
     /// Nobody answered in time.
     Expired,
+}
+
+impl Default for Approval {
+    fn default() -> Self {
+        Self::Unroutable(Unroutable::Nobody)
+    }
+}
+
+/// Why the owner can't be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unroutable {
+    /// There is nobody who is asked.
+    Nobody,
+    /// As many questions wait as may.
+    TooMany,
+    /// It is too long to be shown in full.
+    TooLong,
 }

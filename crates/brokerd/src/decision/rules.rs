@@ -1,7 +1,7 @@
 //! What each rule of the walk says of a question.
 
 use super::arguments::Arguments;
-use super::facts::{Approval, Reservation, SecretsFound};
+use super::facts::{Approval, Reservation, SecretsFound, Unroutable};
 use super::grants::{self, Chosen};
 use super::question::Question;
 use bxcore::code::Code;
@@ -121,23 +121,38 @@ pub(super) fn budget(question: &Question<'_>, tool: &ToolSpec) -> Said {
     Said::Fail(Code::BudgetExhausted, why.to_owned())
 }
 
+/// What asks the owner before each use of a tool, as it is disclosed.
+pub(super) fn asked_by(
+    question: &Question<'_>,
+    tool: &ToolSpec,
+    chosen: Option<Chosen<'_>>,
+) -> Option<&'static str> {
+    if chosen.is_some_and(|chosen| chosen.grant.approval == bxcore::grant::Approval::Always) {
+        return Some("the grant asks the owner each time");
+    }
+    let by_rule = question.rules.needs_approval(question.name, &tool.tags);
+    by_rule.then_some("a guardrail asks the owner each time")
+}
+
 pub(super) fn approval(
     question: &Question<'_>,
     tool: &ToolSpec,
     chosen: Option<Chosen<'_>>,
 ) -> Said {
-    let by_grant =
-        chosen.is_some_and(|chosen| chosen.grant.approval == bxcore::grant::Approval::Always);
-    let by_rule = question.rules.needs_approval(question.name, &tool.tags);
-    let asks = match (by_grant, by_rule) {
-        (false, false) => return pass("nobody has to be asked"),
-        (true, _) => "the grant asks the owner each time",
-        (false, true) => "a guardrail asks the owner each time",
+    let Some(asks) = asked_by(question, tool, chosen) else {
+        return pass("nobody has to be asked");
     };
     let (code, then) = match question.facts.approval {
         Approval::Given => return pass(format!("{asks}, and the owner approved")),
         Approval::Askable => return Said::Open(format!("{asks}, and there is no answer yet")),
-        Approval::Unroutable => (Code::ApprovalUnroutable, "there is nobody to ask"),
+        Approval::Unroutable(why) => (
+            Code::ApprovalUnroutable,
+            match why {
+                Unroutable::Nobody => "there is nobody to ask",
+                Unroutable::TooMany => "too many questions wait for an answer already",
+                Unroutable::TooLong => "the call is too long to be shown in full",
+            },
+        ),
         Approval::Denied => (Code::ApprovalDenied, "the owner denied it"),
         Approval::Expired => (Code::ApprovalExpired, "nobody answered in time"),
     };

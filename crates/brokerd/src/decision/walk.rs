@@ -13,6 +13,8 @@ pub struct Decision {
     pub walk: Walk,
     /// What follows.
     pub next: Next,
+    /// What asks the owner before each use, where something does.
+    pub asked_by: Option<&'static str>,
 }
 
 /// What follows from a decision.
@@ -45,6 +47,7 @@ pub fn decide(question: &Question<'_>) -> Decision {
                 grant: None,
             },
             next: Next::Refuse(code),
+            asked_by: None,
         };
     };
     let chosen = grants::choose(question, tool);
@@ -98,5 +101,6 @@ pub fn decide(question: &Question<'_>) -> Decision {
             grant,
         },
         next,
+        asked_by: rules::asked_by(question, tool, chosen),
     }
 }

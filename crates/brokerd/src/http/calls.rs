@@ -4,7 +4,7 @@ use crate::broker::Broker;
 use axum::Json;
 use axum::extract::State;
 use bxcore::role::Role;
-use bxcore::wire::brokerd::{CallRequest, CallResult, ExplainRequest, Walk};
+use bxcore::wire::brokerd::{CallAnswer, CallRequest, ExplainRequest, Walk};
 use bxkit::keys::Caller;
 use bxkit::rpc::{ApiError, Callers};
 
@@ -13,7 +13,7 @@ pub(super) async fn make(
     State(broker): State<Broker>,
     caller: Caller,
     Json(request): Json<CallRequest>,
-) -> Result<Json<CallResult>, ApiError> {
+) -> Result<Json<CallAnswer>, ApiError> {
     // Not the owner either: a call belongs to a session, and its result into a transcript.
     caller.must_be(&[Caller::Role(Role::Loopd)])?;
     Ok(Json(broker.call(request).await?))

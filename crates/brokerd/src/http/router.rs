@@ -1,6 +1,6 @@
 //! All routes in one place.
 
-use super::{calls, owner, providers, sessions};
+use super::{approvals, calls, owner, providers, sessions};
 use crate::broker::Broker;
 use axum::Router;
 use axum::routing::{get, post};
@@ -16,6 +16,12 @@ pub fn router(broker: Broker) -> Router {
         )
         .route("/v1/sessions/{id}/tools", get(sessions::tools))
         .route("/v1/calls", post(calls::make))
+        .route("/v1/calls/withdraw", post(approvals::withdraw))
+        .route("/v1/approvals", get(approvals::list))
+        .route(
+            "/v1/approvals/{id}",
+            get(approvals::show).post(approvals::answer),
+        )
         .route("/v1/explain", post(calls::explain))
         .route("/v1/providers", get(providers::list))
         .route("/v1/providers/{name}/chat", post(providers::chat))

@@ -133,6 +133,6 @@ impl Ledger {
 }
 
 /// A call's number as the database stores it; numbers beyond its range are one that never comes.
-fn number(call: CallId) -> i64 {
+pub(super) fn number(call: CallId) -> i64 {
     i64::try_from(call.0).unwrap_or(i64::MAX)
 }

@@ -6,6 +6,7 @@ use super::error::LedgerError;
 use super::open::Ledger;
 use bxcore::label::Label;
 use rusqlite::{OptionalExtension, params};
+use serde::Serialize;
 
 /// The most files of one folder that have a label of their own; with more, the folder as a whole
 /// has the join of all later ones.
@@ -15,7 +16,7 @@ pub const MAX_LABELLED_FILES: u32 = 10_000;
 pub const WHOLE: &str = ".";
 
 /// A place in a folder that tools work in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Spot {
     /// Which folder: its lasting name.
     pub root: String,

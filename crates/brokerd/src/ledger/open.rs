@@ -67,6 +67,36 @@ const MIGRATIONS: &[&str] = &[
         latest  INTEGER NOT NULL CHECK (latest >= 0)
     ) WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE approvals (
+        n          INTEGER PRIMARY KEY AUTOINCREMENT,
+        id         TEXT NOT NULL UNIQUE,
+        session    TEXT NOT NULL,
+        call       INTEGER NOT NULL,
+        tool       TEXT NOT NULL,
+        class      TEXT NOT NULL CHECK (class IN ('public', 'private', 'secret')),
+        untrusted  INTEGER NOT NULL CHECK (untrusted IN (0, 1)),
+        binding    TEXT NOT NULL,
+        shown      TEXT NOT NULL,
+        state      TEXT NOT NULL,
+        asked_ms   INTEGER NOT NULL,
+        expires_ms INTEGER NOT NULL
+    );
+
+    CREATE INDEX approvals_of_calls ON approvals (session, call);
+
+    CREATE INDEX open_approvals ON approvals (state) WHERE state IN ('pending', 'approved');
+
+    CREATE TRIGGER approvals_are_used_once BEFORE UPDATE OF state ON approvals
+    WHEN old.state NOT IN ('pending', 'approved')
+        OR (old.state = 'approved' AND new.state = 'pending')
+        OR (old.state = 'pending' AND new.state = 'used')
+    BEGIN SELECT RAISE(ABORT, 'an approval is used once'); END;
+
+    CREATE TRIGGER bindings_stay
+    BEFORE UPDATE OF id, session, call, tool, binding, shown ON approvals
+    BEGIN SELECT RAISE(ABORT, 'what was shown stays'); END;
+",
 ];
 
 /// How many compiled statements are kept.

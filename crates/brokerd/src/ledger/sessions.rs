@@ -116,6 +116,17 @@ impl Ledger {
         })
     }
 
+    /// The sessions that a session was made by, the nearest first.
+    pub fn lineage(&self, id: &SessionId) -> Result<Vec<SessionId>, LedgerError> {
+        let mut lineage = Vec::new();
+        let mut next = self.session(id)?.and_then(|row| row.parent);
+        while let Some(id) = next.filter(|_| lineage.len() < MAX_ANCESTORS) {
+            next = self.session(&id)?.and_then(|row| row.parent);
+            lineage.push(id);
+        }
+        Ok(lineage)
+    }
+
     fn ancestors(&self, row: &SessionRow) -> Result<usize, LedgerError> {
         let mut next = row.parent.clone();
         for count in 0..MAX_ANCESTORS {

@@ -201,7 +201,12 @@ async fn calls_at_once_share_one_run_if_they_are_the_same() {
         let broker = started.broker.clone();
         // Four askers for each of sixteen calls.
         let request = request("s", number / 4 + 1, "read_file", r#"{"path":"a.txt"}"#);
-        calls.spawn(async move { (number / 4, broker.call(request).await.unwrap()) });
+        calls.spawn(async move {
+            (
+                number / 4,
+                broker.call(request).await.unwrap().result().unwrap(),
+            )
+        });
     }
     let mut audits = BTreeSet::new();
     while let Some(done) = calls.join_next().await {
@@ -339,7 +344,7 @@ async fn results_are_capped_and_made_harmless_before_they_are_recorded() {
         r#"{"path":"a.txt","max_bytes":1000000}"#,
     );
     small.result_bytes = 10;
-    let result = started.broker.call(small).await.unwrap();
+    let result = started.broker.call(small).await.unwrap().result().unwrap();
     assert!(result.content.len() < 200, "{}", result.content);
     let result = started
         .call("s", 3, "read_file", r#"{"path":"b.bin"}"#)

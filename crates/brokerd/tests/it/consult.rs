@@ -66,7 +66,13 @@ fn asking(call: u64, question: &str) -> CallRequest {
 }
 
 async fn ask(started: &Started, call: u64, question: &str) -> CallResult {
-    started.broker.call(asking(call, question)).await.unwrap()
+    started
+        .broker
+        .call(asking(call, question))
+        .await
+        .unwrap()
+        .result()
+        .unwrap()
 }
 
 fn yes(_: usize) -> Answer {
@@ -157,7 +163,7 @@ async fn consult_refuses_an_unknown_field_and_whatever_else_is_no_question() {
             arguments: arguments.to_owned(),
             ..asking(number as u64 + 1, "")
         };
-        let result = started.broker.call(asked).await.unwrap();
+        let result = started.broker.call(asked).await.unwrap().result().unwrap();
         assert_eq!(result.code, Some(Code::InvalidArguments), "{arguments:.60}");
     }
     assert_eq!(elsewhere.provider.connections(), 0);

@@ -163,7 +163,7 @@ fn an_approval_is_needed_where_grant_or_guardrail_say_so() {
     for (approval, expect) in [
         (Approval::Given, None),
         (
-            Approval::Unroutable,
+            Approval::default(),
             Some((Rule::Approval, Code::ApprovalUnroutable)),
         ),
         (
@@ -288,7 +288,7 @@ fn every_label_grant_and_tag_set_is_decided_as_the_rules_say() {
         for grants in grant_shapes() {
             for bits in 0..1 << TAGS.len() {
                 for reservation in [Reservation::Missing, Reservation::Held] {
-                    for approval in [Approval::Unroutable, Approval::Given] {
+                    for approval in [Approval::default(), Approval::Given] {
                         for deny in [set(&[]), set(&["network"])] {
                             let facts = Facts {
                                 reservation: reservation.clone(),

@@ -99,7 +99,12 @@ async fn play(events: Vec<Event>) {
                 let mut request = request(IDS[at], call, tool, arguments);
                 request.label = Label::ALL[claims];
                 request.call = CallId(call);
-                let Ok(result) = started.broker.call(request).await else {
+                let Ok(Some(result)) = started
+                    .broker
+                    .call(request)
+                    .await
+                    .map(bxcore::wire::brokerd::CallAnswer::result)
+                else {
                     // A number that another call has, or a session that nobody registered.
                     continue;
                 };

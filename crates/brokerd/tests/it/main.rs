@@ -8,6 +8,7 @@
     reason = "tests report by panicking"
 )]
 
+mod approvals;
 mod audit_log;
 mod calls;
 mod checkpoints;

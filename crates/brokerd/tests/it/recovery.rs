@@ -124,7 +124,7 @@ async fn an_intent_without_outcome_is_settled_at_the_next_start() {
     // The tool only reads, so the call is made again, with an intent of its own.
     let mut again = request("s", 2, "list_dir", arguments);
     again.resumed = true;
-    let result = started.broker.call(again).await.unwrap();
+    let result = started.broker.call(again).await.unwrap().result().unwrap();
     assert_eq!(result.outcome, CallOutcome::Ok);
     assert!(result.audit.unwrap() > outcome["seq"].as_u64().unwrap());
     started.stop().await;

@@ -5,7 +5,7 @@ use bxcore::code::Code;
 use bxcore::label::{Class, Label};
 use bxcore::role::Role;
 use bxcore::transcript::CallOutcome;
-use bxcore::wire::brokerd::{Authority, CallRequest, CallResult};
+use bxcore::wire::brokerd::{Authority, CallAnswer, CallRequest, CallResult};
 use bxkit::keys::{KeyRing, RoleKeys};
 use bxkit::rpc::Client;
 use std::io::Write;
@@ -75,6 +75,11 @@ impl Process {
         process
     }
 
+    async fn call(&self, request: &CallRequest) -> CallResult {
+        let answer: CallAnswer = self.engine.post("/v1/calls", request).await.unwrap();
+        answer.result().unwrap()
+    }
+
     async fn register(&self) -> Authority {
         self.engine.put("/v1/sessions/s", &owner()).await.unwrap()
     }
@@ -111,14 +116,10 @@ async fn it_serves_confined_and_ends_with_its_supervisor() {
     for round in 0..2 {
         let process = Process::ready(&test, None).await;
         process.register().await;
-        let result: CallResult = process
-            .engine
-            .post("/v1/calls", &read_mail())
-            .await
-            .unwrap();
+        let result = process.call(&read_mail()).await;
         assert_eq!((result.content.as_str(), result.label), ("hello", MAIL));
         let list = request("s", 2 + round, "list_dir", "{}");
-        let result: CallResult = process.engine.post("/v1/calls", &list).await.unwrap();
+        let result = process.call(&list).await;
         assert_eq!(result.outcome, CallOutcome::Ok, "{}", result.content);
         let said = process.end();
         assert!(
@@ -166,7 +167,7 @@ async fn killed_at(point: &str, intents: usize, unknown: usize, stored: bool) {
     process.register().await;
     let error = process
         .engine
-        .post::<_, CallResult>("/v1/calls", &read_mail())
+        .post::<_, CallAnswer>("/v1/calls", &read_mail())
         .await
         .unwrap_err();
     assert_eq!(error.code(), Code::RoleUnreachable, "{point}");
@@ -184,7 +185,7 @@ async fn killed_at(point: &str, intents: usize, unknown: usize, stored: bool) {
         resumed: true,
         ..read_mail()
     };
-    let result: CallResult = process.engine.post("/v1/calls", &again).await.unwrap();
+    let result = process.call(&again).await;
     assert_eq!(
         (result.content.as_str(), result.session_label),
         ("hello", MAIL),
@@ -217,11 +218,7 @@ async fn a_session_survives_its_brokerd() {
     let test = home_with_mail();
     let process = Process::ready(&test, None).await;
     process.register().await;
-    let _: CallResult = process
-        .engine
-        .post("/v1/calls", &read_mail())
-        .await
-        .unwrap();
+    process.call(&read_mail()).await;
     process.end();
     let started = test.start();
     let authority = started.broker.authority(session("s")).await.unwrap();
@@ -242,7 +239,7 @@ async fn a_command_dies_with_its_brokerd() {
     let engine = process.engine.clone();
     let asked = call.clone();
     let asking =
-        tokio::spawn(async move { engine.post::<_, CallResult>("/v1/calls", &asked).await });
+        tokio::spawn(async move { engine.post::<_, CallAnswer>("/v1/calls", &asked).await });
     while !began.exists() {
         assert!(!asking.is_finished(), "{:?}", asking.await);
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -257,7 +254,7 @@ async fn a_command_dies_with_its_brokerd() {
         resumed: true,
         ..call
     };
-    let result: CallResult = process.engine.post("/v1/calls", &again).await.unwrap();
+    let result = process.call(&again).await;
     assert_eq!(
         result.outcome,
         CallOutcome::Interrupted,

@@ -5,7 +5,7 @@ use brokerd::http::router;
 use bxcore::audit::sha256_hex;
 use bxcore::code::Code;
 use bxcore::role::Role;
-use bxcore::wire::brokerd::{AuditStatus, Authority, CallResult, ExplainRequest, Walk};
+use bxcore::wire::brokerd::{AuditStatus, Authority, CallAnswer, ExplainRequest, Walk};
 use bxkit::keys::{Caller, RoleKeys, Token};
 use bxkit::rpc::{CallError, Client, ServerAuth, SocketListener, serve};
 use serde_json::Value;
@@ -98,10 +98,11 @@ async fn each_route_is_for_its_callers() {
     assert_eq!(names, ["list_dir", "read_file", "search_files"]);
 
     let call = request("chat-1", 1, "list_dir", "{}");
-    let result: CallResult = engine.post("/v1/calls", &call).await.unwrap();
+    let answer: CallAnswer = engine.post("/v1/calls", &call).await.unwrap();
+    let result = answer.result().unwrap();
     assert_eq!(result.content, "[`.` is empty]");
     assert_eq!(
-        code(person.post::<_, CallResult>("/v1/calls", &call).await),
+        code(person.post::<_, CallAnswer>("/v1/calls", &call).await),
         Code::NotAuthorised
     );
 
@@ -147,7 +148,7 @@ async fn each_route_is_for_its_callers() {
     );
     let malformed = serde_json::json!({"session": "chat-1", "call": 1, "tool": "x", "extra": 1});
     assert_eq!(
-        code(engine.post::<_, CallResult>("/v1/calls", &malformed).await),
+        code(engine.post::<_, CallAnswer>("/v1/calls", &malformed).await),
         Code::BadRequest
     );
 

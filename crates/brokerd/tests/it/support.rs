@@ -119,9 +119,18 @@ impl TestHome {
     }
 
     pub(crate) fn try_open(&self) -> Result<Opened, Problem> {
+        self.open_by(Timestamp::now)
+    }
+
+    /// Starts it by another clock.
+    pub(crate) fn start_by(&self, now: fn() -> Timestamp) -> Started {
+        Self::start_opened(self.open_by(now).unwrap())
+    }
+
+    fn open_by(&self, now: fn() -> Timestamp) -> Result<Opened, Problem> {
         let tools = Registry::new().unwrap();
         let boot = Boot("test".to_owned());
-        open(&self.home, self.loaded(), tools, boot, Timestamp::now).map_err(Problem::from)
+        open(&self.home, self.loaded(), tools, boot, now).map_err(Problem::from)
     }
 
     pub(crate) fn start(&self) -> Started {
@@ -251,6 +260,8 @@ impl Started {
         self.broker
             .call(request(id, call, name, arguments))
             .await
+            .unwrap()
+            .result()
             .unwrap()
     }
 }

@@ -1,6 +1,6 @@
 //! `write_file`: what it writes, what it refuses, and the labels that stay on what was written.
 
-use crate::support::{Started, TestHome, owner, raise, request, session};
+use crate::support::{Started, TestHome, owner, raise, session};
 use brokerd::ledger::{Durability, Ledger, MAX_LABELLED_FILES, Spot, WHOLE};
 use bxcore::code::Code;
 use bxcore::label::{Class, Label};
@@ -411,15 +411,8 @@ async fn the_arguments_are_judged_as_they_are() {
         (3, r#"{"path":"a","content":"x","append":true}"#),
         (4, r#"{"path":"a","content":5}"#),
     ] {
-        let result = started
-            .broker
-            .call(request("s", call, "write_file", arguments))
-            .await;
-        assert_eq!(
-            result.unwrap().code,
-            Some(Code::InvalidArguments),
-            "{arguments}"
-        );
+        let result = started.call("s", call, "write_file", arguments).await;
+        assert_eq!(result.code, Some(Code::InvalidArguments), "{arguments}");
     }
     let authority = started.broker.authority(session("s")).await.unwrap();
     assert_eq!(authority.label, Label::OWNER);

@@ -6,7 +6,7 @@
 //! | `GET /v1/sessions/{id}` | | [`Authority`] |
 //! | `DELETE /v1/sessions/{id}` | | forgets the calls of a deleted session, never its label |
 //! | `GET /v1/sessions/{id}/tools` | | `Vec<ToolSpec>` |
-//! | `POST /v1/calls` | [`CallRequest`] | [`CallResult`] |
+//! | `POST /v1/calls` | [`CallRequest`] | [`CallAnswer`] |
 //! | `POST /v1/explain` | [`ExplainRequest`] | [`Walk`] |
 //! | `POST /v1/endorse` | owner only, [`Endorse`] | [`Endorsed`] |
 //! | `GET /v1/grants` | | `Vec<Grant>` |
@@ -15,8 +15,10 @@
 //! | `POST /v1/audit/checkpoint` | owner only | [`crate::audit::Checkpoint`], made now |
 //! | `GET /v1/audit` | owner only | [`AuditStatus`] |
 //!
-//! What it answers about providers is in [`super::provider`].
+//! What it answers about providers is in [`super::provider`], about approvals in
+//! [`super::approval`].
 
+use super::approval::Awaiting;
 use crate::code::Code;
 use crate::guardrails::ToolRules;
 use crate::id::{CallId, SessionId};
@@ -79,6 +81,26 @@ pub struct CallRequest {
     /// Whether the call is made anew after a crash of loopd, so that an outcome may be missing.
     #[serde(default)]
     pub resumed: bool,
+}
+
+/// What came of a request for a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CallAnswer {
+    /// It is over.
+    Ended(Box<CallResult>),
+    /// The owner has yet to approve it: the same request again waits for that.
+    Awaiting(Awaiting),
+}
+
+impl CallAnswer {
+    /// The result, if the call is over.
+    pub fn result(self) -> Option<CallResult> {
+        match self {
+            Self::Ended(result) => Some(*result),
+            Self::Awaiting(_) => None,
+        }
+    }
 }
 
 /// How a tool call ended.

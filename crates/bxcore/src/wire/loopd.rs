@@ -13,6 +13,7 @@
 //! | `POST /v1/backup` | [`BackupRequest`] | [`BackupReport`] |
 //! | `GET /v1/activity` | | [`Activity`] |
 
+use super::approval::Awaiting;
 use super::inferproxy::Lane;
 use crate::chat::PromptProgress;
 use crate::code::Code;
@@ -87,6 +88,15 @@ pub enum TurnEvent {
         tool: ToolName,
         /// Its arguments, capped for display.
         arguments: String,
+    },
+    /// A tool call waits for the owner's approval.
+    Approval {
+        /// The session's number for the call.
+        call: CallId,
+        /// The inner tool.
+        tool: ToolName,
+        /// What the owner answers to.
+        awaiting: Awaiting,
     },
     /// A tool call ended.
     ToolResult {

@@ -1,7 +1,9 @@
 //! Follows a turn to its end, and stops it when the person asks.
 
 use super::aftermath;
+use super::asking::{Asking, Replied};
 use super::view::{Piece, View};
+use crate::commands::approvals::say;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -39,6 +41,7 @@ pub(crate) async fn follow(
     let mut interrupts = caught(SignalKind::interrupt())?;
     let mut terminations = caught(SignalKind::terminate())?;
     let mut stops = JoinSet::new();
+    let mut asking = Asking::default();
     loop {
         tokio::select! {
             event = next(&mut events) => {
@@ -48,9 +51,14 @@ pub(crate) async fn follow(
                     Err(_) if turn.place().is_some() => break,
                     Err(error) => return Err(error),
                 };
+                asking_of(context, connection, &event, &mut asking, &mut progress);
                 if let Some(view) = &mut view {
                     for piece in view.on(&event) {
-                        show(&mut progress, &piece)?;
+                        // A question has the terminal for itself.
+                        let moves = matches!(piece, Piece::Status(_) | Piece::Wait(_));
+                        if !(moves && asking.is_open()) {
+                            show(&mut progress, &piece)?;
+                        }
                     }
                 }
                 if let Some(end) = turn.on(event) {
@@ -65,6 +73,11 @@ pub(crate) async fn follow(
                 let Some(session) = turn.session.clone() else { return Err(Failure::Stopped) };
                 progress.status("stopping the turn …");
                 stops.spawn(stop(connection.loopd.clone(), session));
+            }
+            replied = asking.replied() => {
+                if let Some(problem) = answered(connection, replied).await {
+                    progress.aside(|output| output.problem(&problem));
+                }
             }
             Some(outcome) = stops.join_next() => stopped(&mut progress, outcome),
         }
@@ -145,6 +158,45 @@ async fn next(events: &mut EventStream) -> Result<Option<TurnEvent>, Failure> {
             .hint("client and roles may be of different versions: `boxmaker down`, then try again")
             .into()
         })
+}
+
+/// Puts the question that an event asks for, on a terminal; takes it back when its call has ended.
+fn asking_of(
+    context: &Context<'_>,
+    connection: &Connection,
+    event: &TurnEvent,
+    asking: &mut Asking,
+    progress: &mut Progress,
+) {
+    match event {
+        TurnEvent::Approval { call, awaiting, .. } => {
+            let output = context.output;
+            if Asking::is_possible(&output) {
+                progress.clear();
+                let id = awaiting.approval.clone();
+                asking.put(output, connection.brokerd.clone(), *call, id);
+            } else if output.json {
+                output.note(&json!(event).to_string());
+            }
+        }
+        TurnEvent::ToolResult { call, .. } if asking.ended(*call) => {
+            progress.note("\n(the question is answered, or void)");
+        }
+        _ => {}
+    }
+}
+
+/// Tells brokerd what the person said; what kept it from counting, if something did.
+async fn answered(
+    connection: &Connection,
+    replied: Result<Option<Replied>, CallError>,
+) -> Option<Problem> {
+    let said = match replied {
+        Ok(Some(Replied { seen, said })) => say(&connection.brokerd, &seen, said).await.map(drop),
+        Ok(None) => Ok(()),
+        Err(error) => Err(error),
+    };
+    said.err().map(|error| error.problem())
 }
 
 /// Asks loopd to stop, beside the events: the turn ends with one of them.

@@ -7,6 +7,7 @@
 use crate::output::{Blocks, Paint, Sanitizer, Style, one_line, render_markdown};
 use bxcore::transcript::CallOutcome;
 use bxcore::usage::Usage;
+use bxcore::wire::approval::Awaiting;
 use bxcore::wire::loopd::{TurnEvent, TurnReport, WaitReason};
 
 /// The longest line about a tool call, in characters.
@@ -91,6 +92,7 @@ impl View {
                     Piece::Status(format!("{tool} runs …")),
                 ]
             }
+            TurnEvent::Approval { awaiting, .. } => vec![Piece::Wait(approval(awaiting))],
             TurnEvent::ToolResult {
                 outcome,
                 code,
@@ -189,6 +191,11 @@ fn tail(text: &str) -> String {
     let skip = text.chars().count().saturating_sub(MAX_TAIL_CHARS);
     let tail: String = text.chars().skip(skip).collect();
     one_line(&tail, MAX_TAIL_CHARS)
+}
+
+fn approval(awaiting: &Awaiting) -> String {
+    let Awaiting { approval, expires } = awaiting;
+    format!("waiting for your approval until {expires}: `boxmaker approve {approval}`")
 }
 
 fn waiting(reason: &WaitReason) -> String {
@@ -373,16 +380,19 @@ mod tests {
             json!({"for": "retry-after", "ms": 2000}),
             json!({"for": "again"}),
         ];
-        let events: Vec<Value> = reasons
+        let mut events: Vec<Value> = reasons
             .iter()
             .map(|reason| json!({"type": "waiting", "reason": reason}))
             .collect();
+        let awaiting = json!({"approval": "0a1b2c3d", "expires": "2026-12-01T11:00:00Z"});
+        events.push(json!({"type": "approval", "call": 1, "tool": "shell", "awaiting": awaiting}));
         insta::assert_snapshot!(show(true, &events), @r#"
         wait   "waiting: another turn holds the session"
         wait   "waiting: the server loads its model"
         wait   "waiting: the server still ends a request that was stopped"
         wait   "waiting: the server asked for a pause of 2 s"
         wait   "the way to the model broke off in the middle: the answer starts again"
+        wait   "waiting for your approval until 2026-12-01T11:00:00Z: `boxmaker approve 0a1b2c3d`"
         "#);
     }
 

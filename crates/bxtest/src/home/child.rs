@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ pub struct Child<'h> {
     home: &'h TestHome,
     process: Mutex<std::process::Child>,
     pid: u32,
+    stdin: Mutex<Option<ChildStdin>>,
     stdout: PathBuf,
     stderr: PathBuf,
 }
@@ -26,13 +27,14 @@ pub struct Child<'h> {
 impl<'h> Child<'h> {
     pub(super) fn new(
         home: &'h TestHome,
-        child: std::process::Child,
+        mut child: std::process::Child,
         stdout: PathBuf,
         stderr: PathBuf,
     ) -> Self {
         Self {
             home,
             pid: child.id(),
+            stdin: Mutex::new(child.stdin.take()),
             process: Mutex::new(child),
             stdout,
             stderr,
@@ -50,6 +52,17 @@ impl<'h> Child<'h> {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// Types a line on its terminal.
+    ///
+    /// # Panics
+    /// It was not started on one, or is gone.
+    pub fn type_line(&self, line: &str) {
+        let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let stdin = stdin.as_mut().expect("a terminal to type on");
+        let typed = std::io::Write::write_all(stdin, format!("{line}\n").as_bytes());
+        typed.expect("a terminal that takes a line");
     }
 
     /// What it wrote to standard output so far.

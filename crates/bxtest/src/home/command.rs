@@ -169,14 +169,31 @@ impl<'h> Cmd<'h> {
         }
     }
 
+    /// Starts it on a terminal of its own, where [`Child::type_line`] types; what the terminal shows
+    /// is its standard output.
+    pub fn spawn_on_terminal(self) -> Child<'h> {
+        let words = as_shell_words(&self.command);
+        let args = ["-q", "-e", "-c", &words, "/dev/null"].map(str::to_owned);
+        let mut wrapped = Cmd::new(self.home, Path::new("script")).args(args);
+        for (key, value) in self.command.get_envs() {
+            if let Some(value) = value {
+                wrapped.command.env(key, value);
+            }
+        }
+        wrapped.command.stdin(Stdio::piped());
+        wrapped.start()
+    }
+
     /// Starts it and leaves it running; its output goes to files in the home.
     pub fn spawn(mut self) -> Child<'h> {
+        self.command.stdin(Stdio::null());
+        self.start()
+    }
+
+    fn start(mut self) -> Child<'h> {
         let (out, err) = Child::logs(self.home);
         let file = |path: &PathBuf| std::fs::File::create(path).expect("a log file in the home");
-        self.command
-            .stdin(Stdio::null())
-            .stdout(file(&out))
-            .stderr(file(&err));
+        self.command.stdout(file(&out)).stderr(file(&err));
         let name = self.command.get_program().display().to_string();
         let child = self
             .command
@@ -185,6 +202,13 @@ impl<'h> Cmd<'h> {
         self.home.track(child.id());
         Child::new(self.home, child, out, err)
     }
+}
+
+/// A program with its arguments as a shell reads them.
+fn as_shell_words(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let quoted = words.map(|word| format!("'{}'", word.to_string_lossy().replace('\'', "'\\''")));
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 fn prepared(home: &TestHome, program: &Path) -> Command {

@@ -7,7 +7,10 @@ use bxcore::audit::sha256_hex;
 use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxcore::problem::Problem;
-use bxcore::wire::brokerd::{Authority, CallRequest, CallResult, ExplainRequest, Register, Walk};
+use bxcore::wire::approval::Withdraw;
+use bxcore::wire::brokerd::{
+    Authority, CallAnswer, CallRequest, CallResult, ExplainRequest, Register, Walk,
+};
 use bxcore::wire::provider::ProviderInfo;
 use bxkit::rpc::{CallError, Client};
 use serde_json::value::RawValue;
@@ -93,9 +96,14 @@ impl Broker {
         self.quick.post("/v1/explain", request).await
     }
 
-    /// Has a tool call decided and run.
-    pub async fn call(&self, request: &CallRequest) -> Result<CallResult, CallError> {
+    /// Has a tool call decided and run, unless it waits for the owner.
+    pub async fn call(&self, request: &CallRequest) -> Result<CallAnswer, CallError> {
         self.tools.post("/v1/calls", request).await
+    }
+
+    /// Ends the wait of a call for the owner; gives its result if it waited.
+    pub async fn withdraw(&self, withdraw: &Withdraw) -> Result<Option<CallResult>, CallError> {
+        self.quick.post("/v1/calls/withdraw", withdraw).await
     }
 
     /// Has brokerd forget a deleted session's calls; the session's label stays.

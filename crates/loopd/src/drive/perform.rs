@@ -77,7 +77,7 @@ impl Performance<'_> {
             Command::CallModel(call) => self.call_model(call).await,
             Command::StopModel { model_call } => Some(self.stop_model(model_call).await),
             Command::RunTool(run) => self.run_tool(run).await,
-            Command::StopTool { call } => Some(self.stopped_tool(call)),
+            Command::StopTool { call } => Some(self.stopped_tool(call).await),
             Command::Announce(event) => {
                 self.sink.send(event).await;
                 None

@@ -7,7 +7,9 @@ use bxcore::code::Code;
 use bxcore::id::CallId;
 use bxcore::problem::Problem;
 use bxcore::transcript::CallOutcome;
-use bxcore::wire::brokerd::{CallRequest, CallResult};
+use bxcore::wire::approval::Withdraw;
+use bxcore::wire::brokerd::{CallAnswer, CallRequest, CallResult};
+use bxcore::wire::loopd::TurnEvent;
 use bxkit::rpc::CallError;
 use std::time::Duration;
 
@@ -48,7 +50,7 @@ impl Performance<'_> {
         tools::run(tool, arguments, &env)
     }
 
-    async fn run_at_broker(&self, run: RunTool) -> CallResult {
+    async fn run_at_broker(&mut self, run: RunTool) -> CallResult {
         let mut request = CallRequest {
             session: self.turn.session().clone(),
             call: run.call,
@@ -61,9 +63,24 @@ impl Performance<'_> {
         };
         let broker = &self.engine.broker;
         let mut tries = 1;
+        let mut told = None;
         loop {
             let error = match broker.call(&request).await {
-                Ok(result) => return result,
+                Ok(CallAnswer::Ended(result)) => return *result,
+                // The owner is told once of each question, which may be put anew.
+                Ok(CallAnswer::Awaiting(awaiting)) => {
+                    tries = 1;
+                    if told.as_ref() != Some(&awaiting) {
+                        let event = TurnEvent::Approval {
+                            call: request.call,
+                            tool: request.tool.clone(),
+                            awaiting: awaiting.clone(),
+                        };
+                        self.sink.send(event).await;
+                        told = Some(awaiting);
+                    }
+                    continue;
+                }
                 Err(error) => error,
             };
             let gone = !matches!(error, CallError::Refused(_));
@@ -75,8 +92,21 @@ impl Performance<'_> {
         }
     }
 
-    /// A call that a stop overtook. Whether it took effect is brokerd's to know.
-    pub(super) fn stopped_tool(&self, call: CallId) -> Input {
+    /// A call that a stop overtook. If it waited for the owner, it never runs; else, whether it
+    /// took effect is brokerd's to know.
+    pub(super) async fn stopped_tool(&self, call: CallId) -> Input {
+        let withdraw = Withdraw {
+            session: self.turn.session().clone(),
+            call,
+        };
+        match self.engine.broker.withdraw(&withdraw).await {
+            Ok(Some(result)) => return Input::ToolEnded { call, result },
+            Ok(None) => {}
+            Err(error) => {
+                let problem = error.problem();
+                tracing::warn!(code = %problem.code, "a call can't be withdrawn: {problem}");
+            }
+        }
         let problem = Problem::new(Code::Interrupted, "The call was interrupted by a stop");
         let result = CallResult {
             outcome: CallOutcome::Interrupted,

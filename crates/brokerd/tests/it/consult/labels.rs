@@ -41,7 +41,13 @@ async fn what_reaches_the_service_is_what_the_rules_allow() {
                         session: session(&id),
                         ..asking(1, &id)
                     };
-                    let result = started.broker.call(request).await.unwrap();
+                    let result = started
+                        .broker
+                        .call(request)
+                        .await
+                        .unwrap()
+                        .result()
+                        .unwrap();
                     let expect = expected(label, max_taint, accept_untrusted);
                     assert_eq!(result.code, expect, "{id} {max_taint} {accept_untrusted}");
                     allowed += usize::from(expect.is_none());

@@ -32,7 +32,13 @@ async fn a_call_for_which_too_little_is_set_aside_is_not_made() {
             reserved: reserved.map(|micros| bxcore::money::MicroUsd::from_micros(micros).unwrap()),
             ..asking(call, "why?")
         };
-        let result = started.broker.call(request).await.unwrap();
+        let result = started
+            .broker
+            .call(request)
+            .await
+            .unwrap()
+            .result()
+            .unwrap();
         assert_eq!(result.outcome, CallOutcome::Denied);
         assert_eq!(result.code, Some(Code::BudgetExhausted), "{reserved:?}");
     }
@@ -71,9 +77,9 @@ async fn the_days_limit_holds_over_restarts_and_for_many_at_once() {
             session: crate::support::session(&id),
             ..asking(1, "why?")
         };
-        asking_at_once.push(tokio::spawn(
-            async move { broker.call(request).await.unwrap() },
-        ));
+        asking_at_once.push(tokio::spawn(async move {
+            broker.call(request).await.unwrap().result().unwrap()
+        }));
     }
     let mut made = 0;
     for asked in asking_at_once {
