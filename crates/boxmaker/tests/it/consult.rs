@@ -186,6 +186,24 @@ fn the_owners_checkpoint_finds_a_cut_log() {
         verified.arg(file).run()
     };
     verify(&file).success();
+    // What a crash leaves beside the log says nothing against it.
+    let beside = home.state_dir().join("audit/checkpoints.jsonl");
+    let whole = std::fs::read_to_string(&beside).unwrap();
+    for left in [format!("{whole}{{\"seq\":9"), "{\"seq\":9\n".to_owned()] {
+        std::fs::write(&beside, left).unwrap();
+        verify(&file).success();
+    }
+    // But what can't be read is not passed over.
+    std::fs::remove_file(&beside).unwrap();
+    std::fs::create_dir(&beside).unwrap();
+    let unread = verify(&file);
+    assert!(
+        unread.stderr.contains("audit-unavailable"),
+        "{}",
+        unread.stderr
+    );
+    std::fs::remove_dir(&beside).unwrap();
+    std::fs::write(&beside, whole).unwrap();
     let seq = serde_json::from_str::<Value>(&signed).unwrap()["seq"]
         .as_u64()
         .unwrap();

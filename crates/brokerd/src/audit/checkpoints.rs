@@ -9,8 +9,8 @@ use super::record::Record;
 use super::writer::{Log, Synced};
 use bxcore::audit::{Checkpoint, Head, Kind};
 use bxcore::text::hex;
-use bxkit::audit_reader::{CHECKPOINT_FILE, read_checkpoint};
-use bxkit::fsx::{read_nofollow_private, write_atomic};
+use bxkit::audit_reader::CHECKPOINT_FILE;
+use bxkit::fsx::{careful, read_nofollow_private, write_atomic};
 use ed25519_dalek::{SECRET_KEY_LENGTH, Signer, SigningKey};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -78,27 +78,6 @@ impl Log {
     }
 }
 
-/// The last checkpoint beside the log; none where there is no file.
-///
-/// # Errors
-/// The file is there and can't be read, or holds no checkpoint that its signature bears out.
-pub(super) fn beside(folder: &Path) -> Result<Option<Checkpoint>, AuditError> {
-    let path = folder.join(CHECKPOINT_FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => read_checkpoint(whole_lines(&text))
-            .map(Some)
-            .map_err(|why| AuditError::Checkpoint { path, why }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(AuditError::Io { path, source }),
-    }
-}
-
-/// A text without the last line that a crash has torn.
-fn whole_lines(text: &str) -> &str {
-    let end = text.rfind('\n').map_or(0, |at| at + 1);
-    &text[..end]
-}
-
 fn sign(key: &SigningKey, head: &Head, now: Timestamp) -> Checkpoint {
     let signature = key.sign(&Checkpoint::message(head));
     Checkpoint {
@@ -110,8 +89,9 @@ fn sign(key: &SigningKey, head: &Head, now: Timestamp) -> Checkpoint {
     }
 }
 
+/// Adds a line in one write, so that a crash leaves all of it or a piece that is no line.
 fn append(path: &Path, line: &str) -> io::Result<()> {
-    let mut options = std::fs::File::options();
+    let mut options = careful();
     options.read(true).append(true).create(true).mode(0o600);
     let mut file = options.open(path)?;
     let mut last = [b'\n'];
@@ -120,10 +100,8 @@ fn append(path: &Path, line: &str) -> io::Result<()> {
         file.read_exact(&mut last)?;
     }
     // What a crash has torn is a line of its own, and not the beginning of this one.
-    if last != *b"\n" {
-        file.write_all(b"\n")?;
-    }
-    file.write_all(format!("{line}\n").as_bytes())?;
+    let separator = if last == *b"\n" { "" } else { "\n" };
+    file.write_all(format!("{separator}{line}\n").as_bytes())?;
     file.sync_data()
 }
 

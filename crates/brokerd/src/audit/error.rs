@@ -2,7 +2,7 @@
 
 use bxcore::code::Code;
 use bxcore::problem::Problem;
-use bxkit::audit_reader::{AuditFault, CheckpointError};
+use bxkit::audit_reader::AuditFault;
 use std::io;
 use std::path::PathBuf;
 
@@ -26,14 +26,6 @@ pub enum AuditError {
     /// The log that is there does not hold.
     #[error(transparent)]
     Fault(#[from] AuditFault),
-    /// What stands beside the log as its checkpoint is none.
-    #[error("`{}` can't be used: {why}", path.display())]
-    Checkpoint {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: CheckpointError,
-    },
     /// The log lacks a record that it had: its end was cut off, or it is an older copy.
     #[error("record {seq}, which was signed, is not in the log, or has another hash")]
     Behind {
@@ -57,7 +49,7 @@ impl AuditError {
         match self {
             Self::Held(_) => Code::HomeHeld,
             Self::Fault(fault) => fault.code(),
-            Self::Checkpoint { .. } | Self::Behind { .. } => Code::AuditChainBroken,
+            Self::Behind { .. } => Code::AuditChainBroken,
             _ => Code::AuditUnavailable,
         }
     }
@@ -72,10 +64,6 @@ impl AuditError {
             Self::Fault(fault) if fault.code() == Code::AuditChainBroken => (
                 "The chain of the audit log is broken",
                 "`boxmaker audit verify` shows where",
-            ),
-            Self::Checkpoint { .. } => (
-                "The audit log's own checkpoint does not hold",
-                "put the file back from a backup, or move it away if you know what happened to it",
             ),
             Self::Behind { .. } => (
                 "The audit log is not the one that was written here last",

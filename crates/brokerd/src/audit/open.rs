@@ -1,13 +1,13 @@
 //! Opening the log: lock, check from the first record on, move a torn tail aside.
 
-use super::checkpoints::{self, Checkpoints};
+use super::checkpoints::Checkpoints;
 use super::error::AuditError;
 use super::payload;
 use super::record::Record;
 use super::segment::Segment;
 use super::writer::{Boot, Log, Synced};
 use bxcore::audit::{Checkpoint, Kind, MAX_SEGMENT_BYTES, sha256_hex};
-use bxkit::audit_reader::{self, LastSegment, Payloads, Tail};
+use bxkit::audit_reader::{self, CHECKPOINT_FILE, LastSegment, Payloads, Tail};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -101,7 +101,11 @@ impl Log {
                     _ => {}
                 }
             })?;
-        if let Some(beside) = checkpoints::beside(folder)?
+        let beside = audit_reader::last_checkpoint(folder).map_err(|source| AuditError::Io {
+            path: folder.join(CHECKPOINT_FILE),
+            source,
+        })?;
+        if let Some(beside) = beside
             && signed.get(&beside.seq) != Some(&beside.hash)
         {
             return Err(AuditError::Behind { seq: beside.seq });

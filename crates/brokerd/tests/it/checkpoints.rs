@@ -3,7 +3,7 @@
 use crate::support::{TestHome, owner};
 use brokerd::audit::CHECKPOINT_RECORDS;
 use bxcore::code::Code;
-use bxkit::audit_reader::{CHECKPOINT_FILE, Expected, read_checkpoint, verify};
+use bxkit::audit_reader::{CHECKPOINT_FILE, Expected, last_checkpoint, read_checkpoint, verify};
 use std::path::{Path, PathBuf};
 
 /// Starts it, has some calls decided, and ends it.
@@ -20,6 +20,12 @@ fn checkpoints(test: &TestHome) -> Vec<String> {
     let path = test.home.audit_dir().join(CHECKPOINT_FILE);
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(str::to_owned).collect()
+}
+
+/// The number in the last checkpoint beside the log.
+fn beside(test: &TestHome) -> Option<u64> {
+    let last = last_checkpoint(&test.home.audit_dir()).unwrap();
+    last.map(|checkpoint| checkpoint.seq)
 }
 
 /// Takes the last records off the log, as if they had never been written.
@@ -140,6 +146,7 @@ async fn an_older_full_copy_is_found_against_the_owners_checkpoint() {
 async fn a_checkpoint_that_was_changed_is_none() {
     let test = TestHome::new();
     live(&test, 1, 3).await;
+    let path = test.home.audit_dir().join(CHECKPOINT_FILE);
     let line = checkpoints(&test).pop().unwrap();
     let signed: serde_json::Value = serde_json::from_str(&line).unwrap();
     read_checkpoint(&line).unwrap();
@@ -154,26 +161,84 @@ async fn a_checkpoint_that_was_changed_is_none() {
         let mut changed = signed.clone();
         changed[key] = value;
         read_checkpoint(&changed.to_string()).unwrap_err();
-        // Beside the log it keeps brokerd from starting, rather than being passed over.
-        let path = test.home.audit_dir().join(CHECKPOINT_FILE);
-        std::fs::write(&path, format!("{changed}\n")).unwrap();
-        refused(&test);
+        std::fs::write(&path, format!("{line}\n{changed}\n")).unwrap();
+        assert_eq!(beside(&test), Some(4), "the one before it counts");
     }
     for text in ["", "{}", "null", "\u{0}"] {
         read_checkpoint(text).unwrap_err();
     }
 }
 
-/// A crash while the file was written leaves half a line, which the chain doesn't miss.
+/// A crash while the file was written leaves less than a line, or a line that is none; brokerd
+/// starts, and goes on with it.
 #[tokio::test]
-async fn a_torn_line_beside_the_log_is_passed_over() {
+async fn what_a_crash_leaves_beside_the_log_is_passed_over() {
+    for (left, whole) in [
+        ("", 0),
+        ("\n", 0),
+        ("{\"seq\":7,\"ha", 0),
+        ("{\"seq\":7,\"ha\n", 0),
+        ("\u{0}\u{0}\u{0}\n", 0),
+        ("LINE\n", 1),
+        ("LINE", 1),
+        ("LINE\n{\"seq\":7,\"ha", 1),
+        ("LINE\n{\"seq\":7,\"ha\n\n", 1),
+    ] {
+        let test = TestHome::new();
+        live(&test, 1, 3).await;
+        let path = test.home.audit_dir().join(CHECKPOINT_FILE);
+        let line = checkpoints(&test).pop().unwrap();
+        std::fs::write(&path, left.replace("LINE", &line)).unwrap();
+        assert_eq!(beside(&test).is_some(), whole == 1, "{left:?}");
+        live(&test, 4, 1).await;
+        live(&test, 5, 1).await;
+        test.verify();
+        let folder = test.home.audit_dir();
+        let expected = Expected::from(&last_checkpoint(&folder).unwrap().unwrap());
+        assert!(expected.seq > 3, "{left:?}");
+        verify(&folder, Some(&expected)).unwrap();
+        let held = checkpoints(&test);
+        let held = held.iter().filter(|line| read_checkpoint(line).is_ok());
+        assert_eq!(held.count(), whole + 2, "{left:?}");
+    }
+}
+
+/// What can't be read is not taken for a file without checkpoints, and a pipe is not waited for.
+#[tokio::test]
+async fn what_is_no_file_beside_the_log_is_an_error() {
+    let test = TestHome::new();
+    live(&test, 1, 3).await;
+    let folder = test.home.audit_dir();
+    let path = folder.join(CHECKPOINT_FILE);
+    let make: [&dyn Fn(); 3] = [
+        &|| std::fs::create_dir(&path).unwrap(),
+        &|| std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
+        &|| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+        },
+    ];
+    for make in make {
+        let _ = std::fs::remove_file(&path);
+        let _ = std::fs::remove_dir(&path);
+        make();
+        last_checkpoint(&folder).unwrap_err();
+        let problem = test.try_open().unwrap_err();
+        assert_eq!(problem.code, Code::AuditUnavailable, "{problem}");
+    }
+}
+
+/// The file is not read from its beginning, however long somebody made it.
+#[tokio::test]
+async fn only_the_end_of_the_file_is_read() {
     let test = TestHome::new();
     live(&test, 1, 3).await;
     let path = test.home.audit_dir().join(CHECKPOINT_FILE);
-    let mut text = std::fs::read_to_string(&path).unwrap();
-    text.push_str("{\"seq\":7,\"ha");
-    std::fs::write(&path, text).unwrap();
+    let line = checkpoints(&test).pop().unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, format!("\n{line}").as_bytes(), 1 << 40)
+        .unwrap();
+    assert_eq!(beside(&test), Some(4));
     live(&test, 4, 1).await;
-    live(&test, 5, 1).await;
-    test.verify();
 }

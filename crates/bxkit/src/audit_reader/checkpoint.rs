@@ -1,11 +1,16 @@
 //! Checkpoints: read, and checked by their signature.
 
 use super::verify::Expected;
+use crate::fsx;
 use bxcore::audit::{Checkpoint, Head};
 use ed25519_dalek::{Signature, VerifyingKey};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::path::Path;
 
 /// The name of the file of checkpoints, in the log's folder.
 pub const CHECKPOINT_FILE: &str = "checkpoints.jsonl";
+/// How much of the end of that file is looked at, in bytes: more than a hundred lines.
+const MAX_TAIL_BYTES: u64 = 64 * 1024;
 
 /// Why a checkpoint is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +34,42 @@ pub fn read_checkpoint(text: &str) -> Result<Checkpoint, CheckpointError> {
         .map_err(|error| CheckpointError::Malformed(error.to_string()))?;
     check_signature(&checkpoint)?;
     Ok(checkpoint)
+}
+
+/// The last checkpoint beside a log: the last line that is one and whose signature holds.
+///
+/// What else stands there is passed over, since a crash can leave half a line, or a file without
+/// any. Nothing is lost by that: the same checkpoints are in the chain and in brokerd's database,
+/// and whoever could spoil a line here could take it away as well.
+///
+/// # Errors
+/// The file is there, and is no regular file or can't be read.
+pub fn last_checkpoint(folder: &Path) -> io::Result<Option<Checkpoint>> {
+    let tail = match tail_of(&folder.join(CHECKPOINT_FILE)) {
+        Ok(tail) => tail,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut lines = tail.rsplit(|byte| *byte == b'\n');
+    Ok(lines.find_map(|line| {
+        let checkpoint = serde_json::from_slice(line).ok()?;
+        check_signature(&checkpoint).ok()?;
+        Some(checkpoint)
+    }))
+}
+
+/// The end of a file. Its first line may be cut; that is then no checkpoint.
+fn tail_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fsx::careful().read(true).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let from = found.len().saturating_sub(MAX_TAIL_BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut tail = Vec::new();
+    file.take(MAX_TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(tail)
 }
 
 fn check_signature(checkpoint: &Checkpoint) -> Result<(), CheckpointError> {

@@ -1,12 +1,12 @@
 //! `audit checkpoint`, and reading what it wrote.
 
 use crate::context::Context;
-use crate::failure::Outcome;
+use crate::failure::{Outcome, file_problem};
 use crate::ready::ensure_up;
 use bxcore::audit::Checkpoint;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
-use bxkit::audit_reader::{CHECKPOINT_FILE, read_checkpoint};
+use bxkit::audit_reader::{CHECKPOINT_FILE, last_checkpoint, read_checkpoint};
 use serde_json::json;
 use std::path::Path;
 
@@ -50,21 +50,18 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, Problem> {
 /// Whether the log's own checkpoints are by the same key: another key is another log's, or a log
 /// that somebody wrote anew.
 pub(super) fn same_key(folder: &Path, signed: &Checkpoint) -> Result<(), Problem> {
-    let Ok(text) = std::fs::read_to_string(folder.join(CHECKPOINT_FILE)) else {
-        // A backup may lack the file; the record itself was found.
-        return Ok(());
-    };
-    match read_checkpoint(&text) {
-        Ok(own) if own.key == signed.key => Ok(()),
-        Ok(_) => Err(Problem::new(
+    let own = last_checkpoint(folder).map_err(|error| {
+        let path = folder.join(CHECKPOINT_FILE);
+        let title = "The log's own checkpoints can't be read";
+        file_problem(Code::AuditUnavailable, title, &path, &error)
+    })?;
+    match own {
+        Some(own) if own.key != signed.key => Err(Problem::new(
             Code::AuditChainBroken,
             "The log signs with another key than the checkpoint's",
         )
         .detail("the record of the checkpoint is in the log; its key is not the log's")),
-        Err(error) => Err(Problem::new(
-            Code::AuditChainBroken,
-            "The log's own checkpoint does not hold",
-        )
-        .detail(error.to_string())),
+        // A backup may lack them; the record itself was found.
+        _ => Ok(()),
     }
 }
