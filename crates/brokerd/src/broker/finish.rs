@@ -57,7 +57,12 @@ impl Core {
             }
             let waiters = core.running.remove(&key).map(|running| running.waiters);
             for waiter in waiters.into_iter().flatten() {
-                let _ = waiter.send(Ok(Begun::Ended(Box::new(result.clone()))));
+                // Whoever asked for the same call later began nothing, and owes nothing.
+                let again = CallResult {
+                    replayed: true,
+                    ..result.clone()
+                };
+                let _ = waiter.send(Ok(Begun::Ended(Box::new(again))));
             }
             let _ = reply.send(Ok(result));
         });

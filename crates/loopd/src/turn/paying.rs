@@ -85,6 +85,9 @@ impl Turn {
                 commands.push(Command::Commit(commit));
                 commands
             }
+            // It may have been made before a crash, and is charged as lost then. brokerd has its
+            // answer if it was; and begins none for which nothing is set aside.
+            Err(_) if resumed && !self.stopping => vec![self.start(run, None, due, done)],
             Err(refusal) => {
                 let text = format!(
                     "Not run: it may cost {} dollars, and {} has {} left.",

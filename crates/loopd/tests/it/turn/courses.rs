@@ -257,6 +257,60 @@ fn a_resumed_turn_repeats_no_recorded_answer() {
     }
 }
 
+/// A question that was asked before a crash has its answer at brokerd, also where no second one
+/// could be paid; and what was charged for it at the start is all that it costs.
+#[test]
+fn a_resumed_question_is_looked_up_where_no_second_one_can_be_paid() {
+    for (is_answered, expect) in [(true, CallOutcome::Ok), (false, CallOutcome::Denied)] {
+        let mut course = Course::new(ToolMode::Native, 1_000_000);
+        course.store.usd_limit = Some(world::consult_reserve());
+        let mut turn = course.calling("Ask somebody");
+        let ask = world::reply(
+            ToolMode::Native,
+            "",
+            Some(("consult", r#"{"path":"why?"}"#)),
+        );
+        let mut commands = turn.on(answered(ask)).unwrap();
+        let mut run = None;
+        while let Some(command) = commands.pop() {
+            match command {
+                Command::Commit(commit) => {
+                    let reserved = course.store.commit(&commit);
+                    commands.extend(turn.on(Input::Committed { reserved }).unwrap());
+                }
+                Command::RunTool(tool) => run = Some(tool),
+                _ => {}
+            }
+        }
+        assert_eq!(run.unwrap().reserved, Some(world::consult_reserve()));
+        drop(turn);
+        course.store.recover();
+
+        let lines = course.store.lines.clone();
+        let context = course.store.context(&world::session());
+        let rest = unfinished(&lines).unwrap();
+        let resumed = Turn::resume(context, Conversation::from_lines(&lines), None, rest).unwrap();
+        let done = answered(world::reply(ToolMode::Native, "Done.", None));
+        let report = course.run(resumed, &mut |_| done.clone(), &mut |_| {
+            if is_answered {
+                world::replayed(300)
+            } else {
+                world::result(CallOutcome::Denied, "nothing is reserved", Label::BOTTOM)
+            }
+        });
+        let run = &course.runs[0];
+        assert!(run.resumed && run.reserved.is_none(), "{run:?}");
+        assert_eq!(report.outcome, TurnOutcome::Completed);
+        assert_eq!(report.calls[0].outcome, expect);
+        assert_eq!(
+            report.cost_usd,
+            world::consult_reserve().to_string(),
+            "once"
+        );
+        assert_eq!(course.store.spent.usd, world::consult_reserve());
+    }
+}
+
 #[test]
 fn a_label_that_rises_is_announced_once() {
     let mut course = Course::new(ToolMode::Native, 1_000_000);

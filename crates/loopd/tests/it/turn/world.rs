@@ -371,11 +371,11 @@ pub fn any_result(tape: &mut Tape, tool: &RunTool, mode: ToolMode) -> CallResult
         return run(own, &tool.arguments, &env);
     }
     if tool.tool.as_str() == "consult" {
-        assert_eq!(
-            tool.reserved,
-            Some(consult_reserve()),
-            "money is set aside first"
-        );
+        if tool.reserved.is_none() {
+            assert!(tool.resumed, "money is set aside first");
+            return any_end_without_money(tape);
+        }
+        assert_eq!(tool.reserved, Some(consult_reserve()));
         return any_charge(tape, tool);
     }
     assert_eq!(tool.reserved, None);
@@ -397,26 +397,49 @@ pub fn any_result(tape: &mut Tape, tool: &RunTool, mode: ToolMode) -> CallResult
     }
 }
 
-/// What a tool that costs money gives.
-fn any_charge(tape: &mut Tape, tool: &RunTool) -> CallResult {
-    let charge = |micros: i64, source| Charge {
+/// What brokerd says of a call that costs money and for which nothing is set aside.
+fn any_end_without_money(tape: &mut Tape) -> CallResult {
+    match tape.below(3) {
+        0 => CallResult {
+            code: Some(Code::BudgetExhausted),
+            ..result(CallOutcome::Denied, "nothing is reserved", Label::BOTTOM)
+        },
+        1 => result(CallOutcome::Interrupted, "who knows", Label::OWNER),
+        _ => replayed(300),
+    }
+}
+
+/// The answer to a question that was asked before and cost this much, from brokerd's record.
+pub fn replayed(micros: i64) -> CallResult {
+    CallResult {
+        replayed: true,
+        ..charged(micros, UsageSource::Reported)
+    }
+}
+
+fn charged(micros: i64, source: UsageSource) -> CallResult {
+    let charge = Charge {
         usd: MicroUsd::from_micros(micros).unwrap(),
         usage: Usage::default(),
         source,
     };
-    let charged = |charge| CallResult {
+    CallResult {
         charge: Some(charge),
         ..result(CallOutcome::Ok, "Yes.", Label::OWNER)
-    };
+    }
+}
+
+/// What a tool that costs money gives.
+fn any_charge(tape: &mut Tape, tool: &RunTool) -> CallResult {
     match tape.below(6) {
-        0 => charged(charge(300, UsageSource::Reported)),
-        1 => charged(charge(consult_reserve().micros(), UsageSource::Lost)),
-        2 => charged(charge(0, UsageSource::Reported)),
+        0 => charged(300, UsageSource::Reported),
+        1 => charged(consult_reserve().micros(), UsageSource::Lost),
+        2 => charged(0, UsageSource::Reported),
         3 => result(CallOutcome::Denied, "no", Label::BOTTOM),
         4 => result(CallOutcome::Interrupted, "who knows", Label::OWNER),
         _ => CallResult {
             replayed: tool.resumed,
-            ..charged(charge(300, UsageSource::Reported))
+            ..charged(300, UsageSource::Reported)
         },
     }
 }
