@@ -13,8 +13,7 @@ pub use answer::{
     AnswerBuilder, AnswerError, Finish, MAX_ANSWER_BYTES, MAX_TOOL_CALLS_PER_ANSWER, ModelAnswer,
 };
 pub use chunk::{
-    Chunk, ChunkChoice, Delta, FunctionDelta, PromptProgress, PromptTokensDetails, Timings,
-    ToolCallDelta, WireUsage,
+    Chunk, ChunkChoice, Delta, FunctionDelta, PromptProgress, Timings, ToolCallDelta, WireUsage,
 };
 pub use message::{RawMessage, ToolCall};
 pub use request::{Expected, MAX_REPLY_TOKENS, check_body};

@@ -315,6 +315,49 @@ fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
     }
 }
 
+/// A question costs more than was set aside and than the turn has: that is charged whole and ends
+/// all spending, but the model on this box goes on.
+#[test]
+fn money_that_is_gone_does_not_keep_the_own_model_from_answering() {
+    let loopd = "[guardrails]\nusd = \"0.60\"\n";
+    let house = House::new(loopd, |_| {
+        Answer::says("Rayleigh scattering.", 1000, 100_000)
+    });
+    let up = house.home.up();
+    let asked = house.ask("chat-o");
+    assert_eq!(asked["outcome"], "completed", "{asked}");
+    assert_eq!(asked["answer"], "It is the light.", "{asked}");
+    assert_eq!(asked["cost_usd"], "1.503000", "{asked}");
+    assert_eq!(up.terminate().code(), Some(0));
+    house.server.assert_clean();
+}
+
+/// loopd dies with an answer that is paid, and there is no money for another one: the turn that goes
+/// on has the answer from brokerd's record, and nothing is charged or sent twice.
+#[test]
+fn a_paid_answer_outlives_loopd_where_no_second_one_could_be_paid() {
+    let loopd = "[guardrails]\nusd = \"0.60\"\n";
+    let house = House::new(loopd, |_| Answer::says("Rayleigh scattering.", 1000, 200));
+    let home = &house.home;
+    let fault = FaultPoint {
+        nth: 2,
+        ..FaultPoint::first("loopd.after-tool")
+    };
+    let up = up_with_fault(home, &fault);
+    let asked = house.ask("chat-r");
+    assert_eq!(asked["outcome"], "completed", "{asked}");
+    let calls = asked["calls"].as_array().unwrap().iter();
+    let consulted: Vec<_> = calls.filter(|call| call["tool"] == "consult").collect();
+    assert_eq!(consulted.len(), 1, "{asked}");
+    assert_eq!(consulted[0]["outcome"], "ok", "{asked}");
+    assert_eq!(house.provider.connections(), 1);
+    // What loopd had set aside when it died is charged whole, once.
+    assert_eq!(asked["cost_usd"], "0.500000", "{asked}");
+    assert_eq!(up.terminate().code(), Some(0));
+    verify_audit(home);
+    house.server.assert_clean();
+}
+
 /// Killed as it enters the nth call to the system, by any of its threads, that writes, syncs,
 /// connects, sends or receives: never is a byte sent without its intent on disk, never twice.
 /// Each number is tried, up to the first that no thread reaches.

@@ -2,11 +2,15 @@
 
 use super::failure::ConsultFailure;
 use crate::egress::{Refusal, Reply};
+use bxcore::chat::WireUsage;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 /// How many more tokens than bytes a question may be counted as: a template's own.
 const TEMPLATE_TOKENS: u64 = 4096;
+/// How many more tokens than bytes an answer may be counted as: what a model thought before it, and
+/// does not show.
+const UNSEEN_TOKENS: u64 = 131_072;
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,31 +21,65 @@ pub struct Answered {
     pub tokens: Option<(u64, u64)>,
 }
 
+/// An answer as services write it. Read leniently, since it is paid; what is passed on is its text
+/// and nothing else.
 #[derive(Deserialize)]
-struct Completion {
+struct Completion<'a> {
+    #[serde(default, borrow)]
+    choices: Vec<Choice<'a>>,
     #[serde(default)]
-    choices: Vec<Choice>,
-    #[serde(default)]
-    usage: Option<Counted>,
+    usage: Option<WireUsage>,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    message: Option<Message>,
+struct Choice<'a> {
+    #[serde(default, borrow)]
+    message: Option<Message<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Message {
-    #[serde(default)]
-    content: Option<String>,
-    #[serde(default)]
-    tool_calls: Option<Vec<IgnoredAny>>,
+struct Message<'a> {
+    #[serde(default, borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    tool_calls: Option<&'a RawValue>,
+}
+
+/// What an answer says: a text, or a list of parts of which some are text.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
 }
 
 #[derive(Deserialize)]
-struct Counted {
-    prompt_tokens: u64,
-    completion_tokens: u64,
+struct Part {
+    #[serde(default, rename = "type")]
+    kind: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+}
+
+impl Message<'_> {
+    fn text(&self) -> String {
+        let content = self.content.map(|raw| serde_json::from_str(raw.get()));
+        match content {
+            Some(Ok(Content::Text(text))) => text,
+            Some(Ok(Content::Parts(parts))) => parts
+                .into_iter()
+                .filter(|part| part.kind.as_deref().is_none_or(|kind| kind == "text"))
+                .filter_map(|part| part.text)
+                .collect(),
+            Some(Err(_)) | None => String::new(),
+        }
+    }
+
+    fn calls_tools(&self) -> bool {
+        let nothing = ["null", "[]"];
+        let calls = |raw: &&RawValue| !nothing.contains(&raw.get());
+        self.tool_calls.as_ref().is_some_and(calls)
+    }
 }
 
 /// The answer in a reply to a request whose body had this many bytes.
@@ -52,31 +90,34 @@ pub fn read(reply: &Reply, body_bytes: usize) -> Result<Answered, ConsultFailure
     if let Some(refusal) = Refusal::of(reply.status, reply.retry_after.as_deref()) {
         return Err(refusal.into());
     }
-    let completion: Completion =
+    let completion: Completion<'_> =
         serde_json::from_slice(&reply.body).map_err(|_| ConsultFailure::NotJson)?;
-    let message = completion
-        .choices
-        .into_iter()
-        .next()
-        .and_then(|choice| choice.message);
+    let first = completion.choices.into_iter().next();
+    let message = first.and_then(|choice| choice.message);
     let message = message.ok_or(ConsultFailure::NoChoices)?;
-    let text = message.content.unwrap_or_default();
+    let text = message.text();
     if text.trim().is_empty() {
-        let calls = message.tool_calls.is_some_and(|calls| !calls.is_empty());
-        return Err(if calls {
+        return Err(if message.calls_tools() {
             ConsultFailure::ToolCalls
         } else {
             ConsultFailure::Empty
         });
     }
-    let most = (body_bytes as u64).saturating_add(TEMPLATE_TOKENS);
-    let counted = completion
+    let tokens = completion
         .usage
-        .filter(|counted| counted.prompt_tokens <= most);
-    Ok(Answered {
-        text,
-        tokens: counted.map(|counted| (counted.prompt_tokens, counted.completion_tokens)),
-    })
+        .filter(|usage| can_be(usage, body_bytes, reply.body.len()))
+        .map(|usage| (usage.prompt_tokens, usage.completion_tokens));
+    Ok(Answered { text, tokens })
+}
+
+/// Whether a count can be that of a question and an answer in bodies of these lengths: neither is
+/// nothing, and a token is a byte at the least.
+fn can_be(usage: &WireUsage, question_bytes: usize, answer_bytes: usize) -> bool {
+    let within = |tokens: u64, bytes: usize, more: u64| {
+        (1..=(bytes as u64).saturating_add(more)).contains(&tokens)
+    };
+    within(usage.prompt_tokens, question_bytes, TEMPLATE_TOKENS)
+        && within(usage.completion_tokens, answer_bytes, UNSEEN_TOKENS)
 }
 
 #[cfg(test)]
@@ -133,20 +174,78 @@ mod tests {
         }
     }
 
+    fn answered(content: &str, usage: &str) -> Answered {
+        let body =
+            format!(r#"{{"choices":[{{"message":{{"content":{content}}}}}],"usage":{usage}}}"#);
+        let reply = Reply {
+            status: StatusCode::OK,
+            retry_after: None,
+            body: body.into(),
+        };
+        read(&reply, 10).unwrap()
+    }
+
     #[test]
     fn a_count_that_can_not_be_is_no_count() {
-        let counted = |prompt: u64| {
-            let body = format!(
-                r#"{{"choices":[{{"message":{{"content":"a"}}}}],"usage":{{"prompt_tokens":{prompt},"completion_tokens":2}}}}"#
+        let counted = |prompt: u64, completion: u64| {
+            let usage = format!(
+                r#"{{"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":"x"}}"#
             );
-            let reply = Reply {
-                status: StatusCode::OK,
-                retry_after: None,
-                body: body.into(),
-            };
-            read(&reply, 10).unwrap().tokens
+            answered("\"a\"", &usage).tokens
         };
-        assert_eq!(counted(9), Some((9, 2)));
-        assert_eq!(counted(u64::MAX), None);
+        for (prompt, completion) in [(9, 2), (1, 1), (4106, UNSEEN_TOKENS)] {
+            assert_eq!(counted(prompt, completion), Some((prompt, completion)));
+        }
+        let absurd = UNSEEN_TOKENS + 1000;
+        for (prompt, completion) in [
+            (0, 0),
+            (0, 2),
+            (9, 0),
+            (4107, 2),
+            (9, absurd),
+            (u64::MAX, 2),
+            (9, u64::MAX),
+        ] {
+            assert_eq!(counted(prompt, completion), None, "{prompt} {completion}");
+        }
+    }
+
+    #[test]
+    fn a_paid_answer_is_read_however_odd_the_rest_is() {
+        for (usage, expect) in [
+            (
+                r#"{"prompt_tokens":9.0,"completion_tokens":2.0}"#,
+                Some((9, 2)),
+            ),
+            (r#"{"prompt_tokens":9}"#, None),
+            (r#"{"prompt_tokens":9,"completion_tokens":null}"#, None),
+            ("null", None),
+            ("[]", None),
+            ("\"x\"", None),
+        ] {
+            assert_eq!(answered("\"a\"", usage).tokens, expect, "{usage}");
+        }
+        for (content, expect) in [
+            (
+                r#"[{"type":"text","text":"Yes, "},{"type":"text","text":"so."}]"#,
+                "Yes, so.",
+            ),
+            (
+                r#"[{"text":"Yes."},{"type":"image_url","image_url":{"url":"x"}}]"#,
+                "Yes.",
+            ),
+            (
+                r#"[{"type":"reasoning","text":"Hm."},{"type":"text","text":"Yes."}]"#,
+                "Yes.",
+            ),
+        ] {
+            assert_eq!(answered(content, "null").text, expect, "{content}");
+        }
+        let odd = r#"{"choices":[{"message":{"content":"Yes.","tool_calls":{},"audio":7}}]}"#;
+        assert_eq!(class(200, odd), "ok");
+        for content in ["7", "{}", "[]", "[7]", r#"[{"type":"image_url"}]"#] {
+            let body = format!(r#"{{"choices":[{{"message":{{"content":{content}}}}}]}}"#);
+            assert_eq!(class(200, &body), "empty", "{content}");
+        }
     }
 }

@@ -94,25 +94,40 @@ pub struct FunctionDelta {
 }
 
 /// Token counts as servers report them.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+///
+/// Servers disagree about what they leave out and how they write a number, and an answer is not
+/// thrown away for that: what can't be read as a count is 0, which no call has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "serde_json::Value")]
 pub struct WireUsage {
     /// Tokens of the prompt.
-    #[serde(default)]
     pub prompt_tokens: u64,
     /// Tokens of the answer.
-    #[serde(default)]
     pub completion_tokens: u64,
     /// How many prompt tokens came from a cache.
-    #[serde(default)]
-    pub prompt_tokens_details: Option<PromptTokensDetails>,
+    pub cached_tokens: Option<u64>,
 }
 
-/// Part of [`WireUsage`].
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub struct PromptTokensDetails {
-    /// Prompt tokens from a cache.
-    #[serde(default)]
-    pub cached_tokens: Option<u64>,
+impl From<serde_json::Value> for WireUsage {
+    fn from(usage: serde_json::Value) -> Self {
+        let count = |pointer| usage.pointer(pointer).and_then(count);
+        Self {
+            prompt_tokens: count("/prompt_tokens").unwrap_or(0),
+            completion_tokens: count("/completion_tokens").unwrap_or(0),
+            cached_tokens: count("/prompt_tokens_details/cached_tokens"),
+        }
+    }
+}
+
+/// A count, of a number of whatever kind. One that is larger than any count is the largest.
+fn count(value: &serde_json::Value) -> Option<u64> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates, and what is below zero was turned away"
+    )]
+    let rounded = |float: f64| (float >= 0.0).then(|| float.ceil() as u64);
+    value.as_u64().or_else(|| value.as_f64().and_then(rounded))
 }
 
 /// Measurements of llama-server.
@@ -161,5 +176,46 @@ mod tests {
             let delta: Delta = serde_json::from_str(delta).unwrap();
             assert_eq!(delta.reasoning_content.as_deref(), expect);
         }
+    }
+
+    #[test]
+    fn counts_are_read_however_they_are_written() {
+        let check = |text: &str, expect: (u64, u64, Option<u64>)| {
+            let chunk: Chunk = serde_json::from_str(&format!(r#"{{"usage":{text}}}"#)).unwrap();
+            let usage = chunk.usage.unwrap();
+            let read = (
+                usage.prompt_tokens,
+                usage.completion_tokens,
+                usage.cached_tokens,
+            );
+            assert_eq!(read, expect, "{text}");
+        };
+        check(
+            r#"{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}"#,
+            (9, 2, Some(4)),
+        );
+        check(
+            r#"{"prompt_tokens":9.0,"completion_tokens":1.5}"#,
+            (9, 2, None),
+        );
+        check(r#"{"prompt_tokens":9}"#, (9, 0, None));
+        check(
+            r#"{"prompt_tokens":9,"completion_tokens":null}"#,
+            (9, 0, None),
+        );
+        check(
+            r#"{"prompt_tokens":"9","completion_tokens":-2}"#,
+            (0, 0, None),
+        );
+        check(
+            r#"{"prompt_tokens":1e300,"completion_tokens":[]}"#,
+            (u64::MAX, 0, None),
+        );
+        check(
+            r#"{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":[]}"#,
+            (9, 2, None),
+        );
+        check(r#""many""#, (0, 0, None));
+        check("[]", (0, 0, None));
     }
 }

@@ -48,7 +48,8 @@ pub struct Account {
     pub spent: Spend,
     /// What is held here and below for calls under way.
     pub reserved: Spend,
-    /// On which meter a call cost more than was held for it; such an account takes no more calls.
+    /// On which meter a call cost more than was held for it. Such an account takes no more calls;
+    /// where it was money, none that costs any.
     pub overrun: Option<Meter>,
 }
 
@@ -79,9 +80,25 @@ impl Account {
         }
     }
 
+    /// Whether an overrun stops one meter here: every call takes tokens, but not all cost money.
+    pub fn is_stopped(&self, meter: Meter) -> bool {
+        match self.overrun {
+            None => false,
+            Some(Meter::Tokens) => true,
+            Some(Meter::Usd) => meter == Meter::Usd,
+        }
+    }
+
+    /// Notes an overrun. One of tokens counts for more than one of money.
+    pub fn stop(&mut self, meter: Meter) {
+        if self.overrun != Some(Meter::Tokens) {
+            self.overrun = Some(meter);
+        }
+    }
+
     /// What could still be held on one meter.
     pub fn left(&self, meter: Meter) -> u64 {
-        if self.overrun.is_some() {
+        if self.is_stopped(meter) {
             return 0;
         }
         self.limit(meter)

@@ -50,7 +50,7 @@ pub fn settle(chain: &mut [Node], held: Spend, actual: Spend) -> Option<Meter> {
         .into_iter()
         .find(|meter| overran(meter) && is_limited(meter));
     if let (Some(meter), Some(node)) = (stops, chain.last_mut()) {
-        node.account.overrun.get_or_insert(meter);
+        node.account.stop(meter);
     }
     stops.or_else(|| Meter::ALL.into_iter().find(overran))
 }
@@ -67,7 +67,7 @@ pub fn release(chain: &mut [Node], held: Spend) {
 /// A meter that no account limits is `None`.
 pub fn left(chain: &[Node]) -> Limits {
     let least = |meter: Meter, limited: fn(&Limits) -> bool| {
-        let bounds = |account: &Account| limited(&account.limits) || account.overrun.is_some();
+        let bounds = |account: &Account| limited(&account.limits) || account.is_stopped(meter);
         chain
             .iter()
             .filter(|node| bounds(&node.account))
@@ -91,16 +91,31 @@ fn refusal(node: &Node, amount: Spend) -> Option<BudgetRefusal> {
         reserved: which.of(account.reserved),
         wanted: which.of(amount),
     };
-    if let Some(meter) = account.overrun {
+    let takes = |meter: &Meter| is_taken(*meter, amount);
+    if let Some(meter) = account.overrun
+        && Meter::ALL
+            .iter()
+            .any(|meter| takes(meter) && account.is_stopped(*meter))
+    {
         return Some(refuse(meter, Bound::Overrun));
     }
     Meter::ALL
         .into_iter()
+        .filter(takes)
         .find(|meter| exceeds(account, *meter, amount))
         .map(|meter| refuse(meter, Bound::Limit))
 }
 
-/// Whether the amount does not fit; an account past its limit admits not even nothing.
+/// Whether a call takes from a meter. Each takes tokens, also one that is not counted in them; one
+/// that costs nothing is no matter of money, whatever others have cost.
+fn is_taken(meter: Meter, amount: Spend) -> bool {
+    match meter {
+        Meter::Tokens => true,
+        Meter::Usd => meter.of(amount) > 0,
+    }
+}
+
+/// Whether the amount does not fit; an account past its limit of tokens admits not even nothing.
 ///
 /// Where nothing limits the meter every amount fits that can be counted, whatever was spent before.
 fn exceeds(account: &Account, meter: Meter, amount: Spend) -> bool {

@@ -47,7 +47,7 @@ fn any_question_goes_out_as_it_is_on_record() {
         .build()
         .unwrap();
     // Each costs next to nothing, so that the day's limit holds them all.
-    let elsewhere = Elsewhere::granted(CLEAN, |_| Answer::says("Yes.", 0, 0));
+    let elsewhere = Elsewhere::granted(CLEAN, |_| Answer::says("Yes.", 1, 1));
     let started = runtime.block_on(elsewhere.start(Label::OWNER));
     let asked = std::cell::RefCell::new(Vec::new());
     let config = Config {

@@ -98,11 +98,10 @@ impl Meter {
             ),
         };
         let (prompt_tokens, completion_tokens, source) = self.tokens(facts);
-        let cached = self.usage.and_then(|usage| usage.prompt_tokens_details);
         let cache_n = self
             .timings
             .and_then(|timings| timings.cache_n)
-            .or_else(|| cached.and_then(|details| details.cached_tokens));
+            .or_else(|| self.usage.and_then(|usage| usage.cached_tokens));
         Receipt {
             slot: facts.slot,
             prompt_tokens,
@@ -136,7 +135,11 @@ impl Meter {
         let used = self
             .usage
             .map(|usage| (usage.prompt_tokens, usage.completion_tokens));
-        match used.filter(|(prompt, _)| *prompt > 0).or(timed) {
+        // A prompt has a token at least, and so has an answer that says something.
+        let can_be = |(prompt, completion): &(u64, u64)| {
+            *prompt > 0 && (*completion > 0 || self.answer_bytes == 0)
+        };
+        match used.filter(can_be).or(timed) {
             Some((prompt, completion)) => (prompt, completion, UsageSource::Reported),
             None => (
                 facts.body_bytes as u64,
@@ -283,6 +286,13 @@ mod tests {
             (7, 100, 40)
         );
         assert_eq!((unknown.prompt_tokens, unknown.completion_tokens), (900, 5));
+        // What was written can't have taken no token.
+        feed(
+            &mut meter,
+            141,
+            r#"{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":0}}"#,
+        );
+        assert_eq!(meter.receipt(&FACTS).source, UsageSource::Estimated);
         assert_eq!(
             (unknown.source, unknown.cache_n),
             (UsageSource::Estimated, None)

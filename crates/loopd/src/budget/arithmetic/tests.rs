@@ -117,6 +117,35 @@ fn an_overrun_stops_its_account_and_whoever_it_took_past_a_limit() {
 }
 
 #[test]
+fn money_that_is_gone_refuses_no_call_that_costs_none() {
+    // Past its limit, by a call of its own and by one below.
+    let mut chain = chain(&[limits(Some(100), Some(9)), limits(None, None)]);
+    reserve(&mut chain, spend(0, 8)).unwrap();
+    assert_eq!(
+        settle(&mut chain, spend(0, 8), spend(0, 50)),
+        Some(Meter::Usd)
+    );
+    assert_eq!(chain[1].account.overrun, Some(Meter::Usd));
+    for amount in [spend(0, 1), spend(50, 1)] {
+        let refusal = reserve(&mut chain, amount).unwrap_err();
+        assert_eq!(refusal.which, Meter::Usd);
+        let refusal = reserve(&mut chain[1..], amount).unwrap_err();
+        assert_eq!((refusal.which, refusal.bound), (Meter::Usd, Bound::Overrun));
+    }
+    assert_eq!(left(&chain), limits(Some(100), Some(0)));
+    reserve(&mut chain, spend(100, 0)).unwrap();
+    let refusal = reserve(&mut chain, spend(1, 0)).unwrap_err();
+    assert_eq!((refusal.which, refusal.limit), (Meter::Tokens, 100));
+    // Tokens that overran on top of it stop everything.
+    assert_eq!(
+        settle(&mut chain, spend(100, 0), spend(101, 0)),
+        Some(Meter::Tokens)
+    );
+    assert_eq!(chain[1].account.overrun, Some(Meter::Tokens));
+    reserve(&mut chain[1..], spend(0, 0)).unwrap_err();
+}
+
+#[test]
 fn without_a_limit_nothing_is_refused_whatever_was_spent() {
     let mut chain = chain(&[limits(None, None), limits(None, None)]);
     reserve(&mut chain, spend(8, 0)).unwrap();

@@ -61,7 +61,9 @@ fn tree() -> impl Strategy<Value = Vec<Spec>> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let amount = (0..400_u64, 0..400_i64).prop_map(|(tokens, usd)| spend(tokens, usd));
+    // A call on this box costs no money.
+    let usd = prop_oneof![3 => 0..400_i64, 1 => Just(0)];
+    let amount = (0..400_u64, usd).prop_map(|(tokens, usd)| spend(tokens, usd));
     let call = (0..12_usize, amount);
     let step = prop_oneof![
         5 => prop::collection::vec(call, 1..=SESSIONS).prop_map(Step::Reserve),
@@ -82,12 +84,30 @@ struct UnderWay {
     amount: Spend,
 }
 
+/// What an account that overran takes no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overrun {
+    None,
+    CallsThatCost,
+    AnyCall,
+}
+
+impl Overrun {
+    fn admits(self, amount: Spend) -> bool {
+        match self {
+            Self::None => true,
+            Self::CallsThatCost => amount.usd == MicroUsd::ZERO,
+            Self::AnyCall => false,
+        }
+    }
+}
+
 /// The plain sum that the store is held against.
 struct Model {
     tree: Vec<Spec>,
     charged: Vec<(usize, Spend)>,
     under_way: Vec<UnderWay>,
-    overrun: Vec<bool>,
+    overrun: Vec<Overrun>,
     last_call: u64,
 }
 
@@ -120,9 +140,10 @@ impl Model {
         self.chain(account).into_iter().all(|at| {
             let total = self.spent(at).plus(self.reserved(at)).plus(amount);
             let Limits { tokens, usd } = self.tree[at].limits;
-            !self.overrun[at]
+            let costs = amount.usd > MicroUsd::ZERO;
+            self.overrun[at].admits(amount)
                 && tokens.is_none_or(|limit| total.tokens <= limit)
-                && usd.is_none_or(|limit| total.usd <= limit)
+                && usd.is_none_or(|limit| !costs || total.usd <= limit)
         })
     }
 
@@ -134,12 +155,17 @@ impl Model {
         };
         let tokens = actual.tokens > call.amount.tokens && limits(|limits| limits.tokens.is_some());
         let usd = actual.usd > call.amount.usd && limits(|limits| limits.usd.is_some());
-        self.overrun[call.account] |= tokens || usd;
+        let overrun = &mut self.overrun[call.account];
+        if tokens {
+            *overrun = Overrun::AnyCall;
+        } else if usd && *overrun == Overrun::None {
+            *overrun = Overrun::CallsThatCost;
+        }
         self.charged.push((call.account, actual));
     }
 
     fn any_overrun_below(&self, account: usize) -> bool {
-        (0..self.tree.len()).any(|at| self.overrun[at] && self.below(account, at))
+        (0..self.tree.len()).any(|at| self.overrun[at] != Overrun::None && self.below(account, at))
     }
 }
 
@@ -181,7 +207,8 @@ async fn reserve_at_once(store: &Store, model: &mut Model, calls: Vec<(usize, Sp
     for (n, call, account, amount, task) in sent {
         match task.await.unwrap().reserved.unwrap() {
             Ok(()) => {
-                assert!(!model.overrun[account], "a stopped account admitted a call");
+                let stopped = !model.overrun[account].admits(amount);
+                assert!(!stopped, "a stopped account admitted a call");
                 model.under_way.push(UnderWay {
                     session: session(n),
                     call: ModelCallId(call),
@@ -269,7 +296,7 @@ async fn run(tree: Vec<Spec>, steps: Vec<Step>) {
     let (mut store, _) = folder.open();
     plant(&store, &tree).await;
     let mut model = Model {
-        overrun: vec![false; tree.len()],
+        overrun: vec![Overrun::None; tree.len()],
         tree,
         charged: Vec::new(),
         under_way: Vec::new(),

@@ -98,7 +98,7 @@ fn a_call_that_costs_more_than_was_held_is_charged_whole_and_stops_its_account()
         assert!(store.ledger(&session).await.unwrap()[0].overrun);
         assert_eq!(spent_and_held(&store, "day").await.0, spend(10, 700_000));
 
-        let next = Batch::new(session.clone()).op(reserve("turn", 2, spend(0, 0)));
+        let next = Batch::new(session.clone()).op(reserve("turn", 2, spend(0, 1)));
         let refusal = store
             .commit(next)
             .await
@@ -110,12 +110,12 @@ fn a_call_that_costs_more_than_was_held_is_charged_whole_and_stops_its_account()
         // The day goes on within its limit, for others.
         let other = Batch::new(session.clone())
             .op(ensure("other", Some("day"), Limits::default()))
-            .op(reserve("other", 3, spend(1, 300_000)));
+            .op(reserve("other", 3, spend(1, 200_000)));
         assert_eq!(store.commit(other).await.unwrap().reserved, Some(Ok(())));
         // The stop survives a restart.
         store.close().await;
         let (store, _) = folder.open();
-        let next = Batch::new(session).op(reserve("turn", 4, spend(0, 0)));
+        let next = Batch::new(session.clone()).op(reserve("turn", 4, spend(0, 1)));
         let refusal = store
             .commit(next)
             .await
@@ -124,6 +124,9 @@ fn a_call_that_costs_more_than_was_held_is_charged_whole_and_stops_its_account()
             .unwrap()
             .unwrap_err();
         assert_eq!(refusal.bound, Bound::Overrun);
+        // What costs nothing is no matter of money.
+        let free = Batch::new(session).op(reserve("turn", 5, spend(10, 0)));
+        assert_eq!(store.commit(free).await.unwrap().reserved, Some(Ok(())));
     });
 }
 
