@@ -164,6 +164,7 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
         search_path: std::env::var_os("PATH").unwrap_or_default(),
         sessions: home.workspaces_dir(),
         owner: config.workspaces.iter().filter_map(named).collect(),
+        programs: std::collections::BTreeMap::new(),
     };
     let started = Sandbox::start(&launch);
     Some(started.unwrap_or_else(|error| {

@@ -1,4 +1,5 @@
-//! Commands of tools in a sandbox: a child process that sees little, may little, and ends in time.
+//! Commands of tools, and programs that tools talk with, in a sandbox: a child process that sees
+//! little, may little, and ends in time.
 //!
 //! Three processes. brokerd asks; the launcher, started before brokerd is confined, builds a
 //! sandbox with bubblewrap for each command, reads its output and kills it in time; the stage is
@@ -11,6 +12,7 @@ mod client;
 mod error;
 mod launcher;
 mod limits;
+mod serving;
 mod stage;
 mod supervise;
 mod usage;
@@ -21,10 +23,11 @@ pub use error::SandboxError;
 pub use launcher::run as run_launcher;
 pub use limits::{
     COMMAND_OVERHEAD_SECS, MAX_COMMAND_SECS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_OUTPUT_BYTES,
-    MAX_PROCESSES, STARTING_SECS,
+    MAX_PROCESSES, MAX_SERVICE_SECS, STARTING_SECS,
 };
+pub use serving::Serving;
 pub use stage::run as run_stage;
-pub use wire::{Ended, Job};
+pub use wire::{Ended, Job, Program, Service};
 
 /// The word with which an executable is told to be the launcher, after `role`.
 pub const LAUNCHER_WORD: &str = "launcher";

@@ -3,7 +3,7 @@
 use super::STAGE_WORD;
 use super::limits::{SMALL_TMP_BYTES, TMP_BYTES};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The program, looked for on the search path. Version 0.8 or later is needed.
 pub(super) const PROGRAM: &str = "bwrap";
@@ -39,7 +39,10 @@ pub(super) enum SystemFolder {
 pub(super) struct Sights<'a> {
     pub(super) system: &'a [SystemFolder],
     pub(super) stage: &'a Path,
-    pub(super) work: &'a Path,
+    /// The session's workspace; without it there is an empty folder in its place.
+    pub(super) work: Option<&'a Path>,
+    /// Folders that are seen where they are outside.
+    pub(super) read_only: &'a [PathBuf],
     pub(super) owner: &'a [(&'a str, &'a Path)],
 }
 
@@ -80,11 +83,17 @@ pub(super) fn arguments(sights: &Sights<'_>) -> Vec<OsString> {
     words.tmpfs("/dev/shm", SMALL_TMP_BYTES);
     words.tmpfs("/tmp", TMP_BYTES);
     words.tmpfs(HOME, SMALL_TMP_BYTES);
+    for folder in sights.read_only {
+        words.bind_in_place(folder);
+    }
     words.bind("--ro-bind", sights.stage, STAGE);
     for (name, path) in sights.owner {
         words.bind("--ro-bind", path, &format!("{OWNER}/{name}"));
     }
-    words.bind("--bind", sights.work, WORK);
+    match sights.work {
+        Some(work) => words.bind("--bind", work, WORK),
+        None => words.tmpfs(WORK, SMALL_TMP_BYTES),
+    }
     words.add(&["--remount-ro", "/dev", "--remount-ro", "/"]);
     words.add(&["--chdir", WORK, "--", STAGE, "role", STAGE_WORD]);
     words.0
@@ -101,6 +110,12 @@ impl Words {
         self.add(&[how]);
         self.0.push(from.into());
         self.add(&[to]);
+    }
+
+    fn bind_in_place(&mut self, folder: &Path) {
+        self.add(&["--ro-bind"]);
+        self.0.push(folder.into());
+        self.0.push(folder.into());
     }
 
     fn tmpfs(&mut self, at: &str, bytes: u64) {
@@ -120,7 +135,8 @@ mod tests {
                 SystemFolder::Folder("/lib64"),
             ],
             stage: Path::new("/opt/boxmaker"),
-            work: Path::new("/h/workspaces/s"),
+            work: Some(Path::new("/h/workspaces/s")),
+            read_only: &[],
             owner: &[("notes", Path::new("/home/o/notes"))],
         });
         let line = words.join(" ".as_ref()).into_string().unwrap();
@@ -135,5 +151,22 @@ mod tests {
         let writable = words.iter().filter(|word| *word == "--bind").count();
         assert_eq!(writable, 1, "{line}");
         assert!(!line.contains("--share-net"));
+    }
+
+    #[test]
+    fn a_program_without_a_workspace_can_change_nothing_that_stays() {
+        let words = arguments(&Sights {
+            system: &[],
+            stage: Path::new("/opt/boxmaker"),
+            work: None,
+            read_only: &["/home/o/venv".into()],
+            owner: &[],
+        });
+        let line = words.join(" ".as_ref()).into_string().unwrap();
+        assert!(
+            line.contains("--ro-bind /home/o/venv /home/o/venv"),
+            "{line}"
+        );
+        assert!(!words.iter().any(|word| word == "--bind"), "{line}");
     }
 }

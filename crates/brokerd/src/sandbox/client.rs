@@ -2,8 +2,11 @@
 
 use super::LAUNCHER_WORD;
 use super::error::SandboxError;
-use super::limits::{KILLING_SECS, MAX_COMMAND_SECS, MAX_KEPT_BYTES, STARTING_SECS};
-use super::wire::{Ended, Job, Ready, Report, Setup, receive, send};
+use super::limits::{
+    KILLING_SECS, MAX_COMMAND_SECS, MAX_KEPT_BYTES, MAX_SERVICE_SECS, STARTING_SECS,
+};
+use super::serving::Serving;
+use super::wire::{Ended, Job, Program, Ready, Report, Service, Setup, receive, send};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
     sendmsg, socketpair,
@@ -12,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufReader, IoSlice, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -31,6 +34,8 @@ pub struct Launch {
     pub sessions: PathBuf,
     /// The owner's folders, by the name under which they are seen.
     pub owner: BTreeMap<String, PathBuf>,
+    /// Programs that may be talked with, by the name that they are asked for by.
+    pub programs: BTreeMap<String, Program>,
 }
 
 /// Runs commands in sandboxes, or says why it can't. Cheap to clone.
@@ -62,6 +67,24 @@ pub struct Ran {
     pub tail: Vec<u8>,
 }
 
+impl Ran {
+    /// Reads what the launcher reports at the end.
+    pub(super) fn receive(from: &UnixStream) -> io::Result<Self> {
+        let mut answer = BufReader::new(from);
+        let report: Report = receive(&mut answer)?;
+        let mut part = |bytes: usize| {
+            let mut part = vec![0; bytes.min(MAX_KEPT_BYTES)];
+            answer.read_exact(&mut part).map(|()| part)
+        };
+        Ok(Self {
+            head: part(report.head_bytes)?,
+            tail: part(report.tail_bytes)?,
+            ended: report.ended,
+            total_bytes: report.total_bytes,
+        })
+    }
+}
+
 impl Sandbox {
     /// One that runs nothing, and why.
     pub fn off(why: impl Into<String>) -> Self {
@@ -77,6 +100,7 @@ impl Sandbox {
         let setup = Setup {
             sessions: launch.sessions.clone(),
             owner: launch.owner.clone(),
+            programs: launch.programs.clone(),
         };
         let sandbox = Self {
             state: Arc::new(State::On { door }),
@@ -109,24 +133,41 @@ impl Sandbox {
         }
     }
 
+    /// Starts a program that is talked with. Whether it could be started shows at its end.
+    ///
+    /// # Errors
+    /// Nothing is run here, or the launcher is gone.
+    pub fn serve(&self, service: &Service) -> Result<Serving, SandboxError> {
+        if let State::Off(why) = &*self.state {
+            return Err(SandboxError::Unavailable(why.clone()));
+        }
+        let service = Service {
+            timeout_secs: service.timeout_secs.min(MAX_SERVICE_SECS),
+            ..service.clone()
+        };
+        self.begin(&service).map_err(SandboxError::Launcher)
+    }
+
+    fn begin(&self, service: &Service) -> io::Result<Serving> {
+        let (wire, theirs) = UnixStream::pair()?;
+        // Asked for its end it answers in the time that killing may take.
+        let control = self.knock(STARTING_SECS + 2 * KILLING_SECS, Some(&theirs))?;
+        send(&control, service)?;
+        Ok(Serving::new(wire, control))
+    }
+
     fn ask(&self, job: &Job) -> io::Result<Ran> {
         let stream = self.connect(job.timeout_secs + STARTING_SECS + 2 * KILLING_SECS)?;
         send(&stream, job)?;
-        let mut answer = BufReader::new(&stream);
-        let report: Report = receive(&mut answer)?;
-        let mut part = |bytes: usize| {
-            let mut part = vec![0; bytes.min(MAX_KEPT_BYTES)];
-            answer.read_exact(&mut part).map(|()| part)
-        };
-        Ok(Ran {
-            head: part(report.head_bytes)?,
-            tail: part(report.tail_bytes)?,
-            ended: report.ended,
-            total_bytes: report.total_bytes,
-        })
+        Ran::receive(&stream)
     }
 
     fn connect(&self, timeout_secs: u64) -> io::Result<UnixStream> {
+        self.knock(timeout_secs, None)
+    }
+
+    /// Hands the launcher one end of a new connection, and the wire to a program where there is one.
+    fn knock(&self, timeout_secs: u64, wire: Option<&UnixStream>) -> io::Result<UnixStream> {
         let State::On { door } = &*self.state else {
             return Err(io::ErrorKind::NotConnected.into());
         };
@@ -134,9 +175,11 @@ impl Sandbox {
         let timeout = Some(Duration::from_secs(timeout_secs));
         ours.set_read_timeout(timeout)?;
         ours.set_write_timeout(timeout)?;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let rights = [theirs.as_fd()];
+        let rights: Vec<BorrowedFd<'_>> = std::iter::once(theirs.as_fd())
+            .chain(wire.map(AsFd::as_fd))
+            .collect();
         if !control.push(SendAncillaryMessage::ScmRights(&rights)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }

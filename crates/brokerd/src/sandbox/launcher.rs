@@ -6,10 +6,12 @@
 use super::bubblewrap::{PROGRAM, Sights, SystemFolder, arguments};
 use super::capture::Capture;
 use super::limits::{
-    MAX_COMMAND_SECS, MAX_KEPT_BYTES, MAX_SANDBOXES, ROOT_NICENESS, STARTING_SECS,
+    MAX_COMMAND_SECS, MAX_KEPT_BYTES, MAX_SANDBOXES, MAX_SERVICE_SECS, ROOT_NICENESS,
+    SERVICE_KEEP_BYTES, STARTING_SECS,
 };
 use super::supervise::{Lines, Sandboxed};
-use super::wire::{Ended, Job, Order, Ready, Report, Setup, receive, send};
+use super::wire::{Ended, Job, Order, Ready, Report, Service, Setup, Task, receive, send};
+use bxcore::id::SessionId;
 use bxkit::confine::confine_launcher;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::setpriority_process;
@@ -62,14 +64,14 @@ fn serve() -> io::Result<()> {
     confine_launcher().map_err(|error| io::Error::other(bxkit::report::chain(&error)))?;
     let Some(first) = next()? else { return Ok(()) };
     let house = Arc::new(House {
-        setup: receive(BufReader::new(&first))?,
+        setup: receive(BufReader::new(&first.client))?,
         stage: std::env::current_exe()?,
         system: system_folders(),
     });
-    send(&first, &Ready)?;
+    send(&first.client, &Ready)?;
     drop(first);
     let running = Arc::new(AtomicUsize::new(0));
-    while let Some(client) = next()? {
+    while let Some(visit) = next()? {
         let (house, running) = (Arc::clone(&house), Arc::clone(&running));
         if running.fetch_add(1, Ordering::Relaxed) >= MAX_SANDBOXES {
             // brokerd runs fewer tools at once: whoever asks for more is not it.
@@ -79,7 +81,7 @@ fn serve() -> io::Result<()> {
         // The thread lives as long as its sandbox, which is told to die with it.
         let spawned = std::thread::Builder::new().spawn(move || {
             // A client that is gone wants no answer.
-            let _ = answer(&house, &client);
+            let _ = answer(&house, visit);
             running.fetch_sub(1, Ordering::Relaxed);
         });
         spawned?;
@@ -87,9 +89,18 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// The next connection; none once brokerd is gone.
-fn next() -> io::Result<Option<UnixStream>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// What brokerd hands in with one message.
+#[derive(Debug)]
+struct Visit {
+    /// Where the job comes from, and where its report goes.
+    client: UnixStream,
+    /// What a program is talked with through; none for a command.
+    wire: Option<OwnedFd>,
+}
+
+/// The next one; none once brokerd is gone.
+fn next() -> io::Result<Option<Visit>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     loop {
@@ -107,23 +118,37 @@ fn next() -> io::Result<Option<UnixStream>> {
             Ok(_) => break,
         }
     }
-    let rights = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut rights) => rights.next(),
-        _ => None,
-    });
-    let stream = rights.map(UnixStream::from);
-    stream
-        .map(Some)
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let mut handed: Vec<OwnedFd> = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            handed.extend(rights);
+        }
+    }
+    let mut handed = handed.into_iter();
+    let client = handed.next().ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Some(Visit {
+        client: UnixStream::from(client),
+        wire: handed.next(),
+    }))
 }
 
-fn answer(house: &House, client: &UnixStream) -> io::Result<()> {
+fn answer(house: &House, visit: Visit) -> io::Result<()> {
+    let Visit { client, wire } = visit;
     client.set_read_timeout(Some(Duration::from_secs(STARTING_SECS)))?;
-    let job: Job = receive(BufReader::new(client))?;
-    let mut capture = Capture::new(job.keep_bytes.min(MAX_KEPT_BYTES));
-    let ended = house
-        .run(&job, &mut capture, client)
-        .unwrap_or_else(Ended::Unavailable);
+    let from = BufReader::new(&client);
+    let mut capture = Capture::new(SERVICE_KEEP_BYTES);
+    let ended = match wire {
+        None => {
+            let job: Job = receive(from)?;
+            capture = Capture::new(job.keep_bytes.min(MAX_KEPT_BYTES));
+            house.run(&job, &mut capture, &client)
+        }
+        Some(wire) => {
+            let service: Service = receive(from)?;
+            house.serve(&service, wire, &mut capture, &client)
+        }
+    };
+    let ended = ended.unwrap_or_else(Ended::Unavailable);
     let total_bytes = capture.total_bytes();
     let (head, tail) = capture.parts();
     let report = Report {
@@ -132,7 +157,7 @@ fn answer(house: &House, client: &UnixStream) -> io::Result<()> {
         head_bytes: head.len(),
         tail_bytes: tail.len(),
     };
-    let mut client = client;
+    let mut client = &client;
     send(client, &report)?;
     client.write_all(&head)?;
     client.write_all(&tail)
@@ -141,10 +166,7 @@ fn answer(house: &House, client: &UnixStream) -> io::Result<()> {
 impl House {
     /// Runs a job; the error is why no sandbox was built.
     fn run(&self, job: &Job, capture: &mut Capture, client: &UnixStream) -> Result<Ended, String> {
-        let work = self.setup.sessions.join(job.session.as_str());
-        if !is_folder(&work) {
-            return Err("the session has no workspace".to_owned());
-        }
+        let work = self.workspace(&job.session)?;
         let owner: Vec<(&str, &Path)> = self
             .setup
             .owner
@@ -155,32 +177,90 @@ impl House {
         let words = arguments(&Sights {
             system: &self.system,
             stage: &self.stage,
-            work: &work,
+            work: Some(&work),
+            read_only: &[],
             owner: &owner,
         });
         let timeout_secs = job.timeout_secs.min(MAX_COMMAND_SECS);
         let order = Order {
-            command: job.command.clone(),
+            task: Task::Command(job.command.clone()),
             cpu_secs: timeout_secs + CPU_GRACE_SECS,
         };
-        let started = start(words, &order).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "bubblewrap (bwrap) is not installed".to_owned(),
-            _ => format!("bubblewrap can't be started: {error}"),
-        })?;
+        let started = start(words, &order, None).map_err(not_started)?;
         started.run_out(Duration::from_secs(timeout_secs), capture, client)
+    }
+
+    /// Runs a program that is talked with; the error is why no sandbox was built.
+    fn serve(
+        &self,
+        service: &Service,
+        wire: OwnedFd,
+        capture: &mut Capture,
+        client: &UnixStream,
+    ) -> Result<Ended, String> {
+        let program = self.setup.programs.get(&service.program);
+        let program = program.ok_or_else(|| "there is no such program".to_owned())?;
+        let session = service.session.as_ref();
+        let work = session.map(|id| self.workspace(id)).transpose()?;
+        if let Some(missing) = program.read_only.iter().find(|path| !path.is_dir()) {
+            return Err(format!("there is no folder `{}`", missing.display()));
+        }
+        let words = arguments(&Sights {
+            system: &self.system,
+            stage: &self.stage,
+            work: work.as_deref(),
+            read_only: &program.read_only,
+            owner: &[],
+        });
+        let timeout_secs = service.timeout_secs.min(MAX_SERVICE_SECS);
+        let order = Order {
+            task: Task::Program {
+                command: program.command.clone(),
+                environment: program.environment.clone(),
+            },
+            cpu_secs: timeout_secs + CPU_GRACE_SECS,
+        };
+        let started = start(words, &order, Some(wire)).map_err(not_started)?;
+        started.run_out(Duration::from_secs(timeout_secs), capture, client)
+    }
+
+    /// A session's workspace.
+    fn workspace(&self, session: &SessionId) -> Result<PathBuf, String> {
+        let work = self.setup.sessions.join(session.as_str());
+        if is_folder(&work) {
+            Ok(work)
+        } else {
+            Err("the session has no workspace".to_owned())
+        }
     }
 }
 
-/// Starts bubblewrap. Standard output and error are one pipe, so that their order is kept.
-fn start(words: Vec<std::ffi::OsString>, order: &Order) -> io::Result<Sandboxed> {
+fn not_started(error: io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "bubblewrap (bwrap) is not installed".to_owned(),
+        _ => format!("bubblewrap can't be started: {error}"),
+    }
+}
+
+/// Starts bubblewrap. Standard output and error are one pipe, so that their order is kept, unless
+/// there is a wire: then the output is that.
+fn start(
+    words: Vec<std::ffi::OsString>,
+    order: &Order,
+    wire: Option<OwnedFd>,
+) -> io::Result<Sandboxed> {
     let (control, theirs) = UnixStream::pair()?;
     let (output, writer) = io::pipe()?;
+    let stdout = match wire {
+        Some(wire) => Stdio::from(wire),
+        None => Stdio::from(writer.try_clone()?),
+    };
     let bubblewrap = Command::new(PROGRAM)
         .args(words)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(writer.try_clone()?)
+        .stdout(stdout)
         .stderr(writer)
         .spawn()?;
     control.set_write_timeout(Some(Duration::from_secs(STARTING_SECS)))?;

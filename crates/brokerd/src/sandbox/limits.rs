@@ -2,6 +2,8 @@
 
 /// The longest that a command may run, in seconds.
 pub const MAX_COMMAND_SECS: u64 = 600;
+/// The longest that a program may run that is talked with, in seconds.
+pub const MAX_SERVICE_SECS: u64 = 750;
 /// How long it may take until a command runs, in seconds: bubblewrap and the stage.
 pub const STARTING_SECS: u64 = 30;
 /// How long the processes of a sandbox may take to be gone once they are killed, in seconds.
@@ -32,6 +34,9 @@ pub(super) const ROOT_NICENESS: i32 = -10;
 pub const MAX_OUTPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// The most of it that is kept, whatever is asked for.
 pub(super) const MAX_KEPT_BYTES: usize = 1024 * 1024;
+
+/// How much is kept of what a program says beside its output, in bytes.
+pub(super) const SERVICE_KEEP_BYTES: usize = 2 * 1024;
 
 /// The longest message between the processes; a command is part of one.
 pub(super) const MAX_MESSAGE_BYTES: u64 = 8 * 1024 * 1024;

@@ -4,7 +4,7 @@
 use super::bubblewrap::{WORK, WRITABLE};
 use super::limits::{MAX_DESCRIPTORS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PROCESSES, NICENESS};
 use super::usage::Usage;
-use super::wire::{Ended, Order, Word, receive, send};
+use super::wire::{Ended, Order, Task, Word, receive, send};
 use bxkit::confine::confine_command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
@@ -21,6 +21,8 @@ const SHELL: &str = "/bin/sh";
 /// What the shell does first: it waits for a word, so that its priority is lowered before it can
 /// start anything that would keep ours.
 const WAIT_THEN_RUN: &str = "read -r _ && exec /bin/sh -c \"$1\" </dev/null";
+/// The same for a program that is talked with: its input is where its output goes, a socket.
+const WAIT_THEN_SERVE: &str = "read -r _ && exec \"$@\" <&1";
 /// How often it is looked whether the shell has ended: soon at first, then less often.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LAST_LOOK: Duration = Duration::from_millis(20);
@@ -57,8 +59,18 @@ fn begin(order: &Order) -> Result<Pid, String> {
     let writable: Vec<PathBuf> = WRITABLE.iter().map(PathBuf::from).collect();
     confine_command(&writable).map_err(|error| bxkit::report::chain(&error))?;
     let failed = |error: io::Error| format!("{SHELL} can't be started: {error}");
-    let mut shell = Command::new(SHELL)
-        .args(["-c", WAIT_THEN_RUN, "sh", &order.command])
+    let mut shell = Command::new(SHELL);
+    match &order.task {
+        Task::Command(command) => shell.args(["-c", WAIT_THEN_RUN, "sh", command]),
+        Task::Program {
+            command,
+            environment,
+        } => shell
+            .args(["-c", WAIT_THEN_SERVE, "sh"])
+            .args(command)
+            .envs(environment),
+    };
+    let mut shell = shell
         .current_dir(WORK)
         .stdin(Stdio::piped())
         .spawn()

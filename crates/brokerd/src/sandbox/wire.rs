@@ -15,6 +15,19 @@ pub(super) struct Setup {
     pub(super) sessions: PathBuf,
     /// The owner's folders, by name.
     pub(super) owner: BTreeMap<String, PathBuf>,
+    /// Programs that are talked with, by name.
+    pub(super) programs: BTreeMap<String, Program>,
+}
+
+/// A program that is talked with through its standard input and output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// The program and its arguments. A name without `/` is looked for in `/usr`.
+    pub command: Vec<String>,
+    /// Folders that it sees, at the paths that they have outside.
+    pub read_only: Vec<PathBuf>,
+    /// What its environment has beside what every command's has.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// The answer to it.
@@ -34,6 +47,17 @@ pub struct Job {
     pub timeout_secs: u64,
     /// How much of its output is wanted, in bytes: half from the start, half from the end.
     pub keep_bytes: usize,
+}
+
+/// A program to run. It names the program, and never a path.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Service {
+    /// The name that the launcher knows it by.
+    pub program: String,
+    /// The session whose workspace it works in; without one it has an empty folder that goes with it.
+    pub session: Option<SessionId>,
+    /// How long it may run, in seconds.
+    pub timeout_secs: u64,
 }
 
 /// How a command ended.
@@ -70,8 +94,21 @@ pub(super) struct Report {
 /// What the launcher tells the stage.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
-    pub(super) command: String,
+    pub(super) task: Task,
     pub(super) cpu_secs: u64,
+}
+
+/// What the stage starts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Task {
+    /// A command for the shell.
+    Command(String),
+    /// A program whose standard input and output are the stage's standard output, a socket.
+    Program {
+        command: Vec<String>,
+        environment: BTreeMap<String, String>,
+    },
 }
 
 /// What the stage tells the launcher.

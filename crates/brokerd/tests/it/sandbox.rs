@@ -3,5 +3,6 @@
 mod acts;
 mod ends;
 mod place;
+mod programs;
 
 pub(crate) use ends::wait_gone;

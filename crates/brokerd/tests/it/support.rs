@@ -150,6 +150,7 @@ impl TestHome {
             search_path: std::env::var_os("PATH").unwrap(),
             sessions: self.home.state_dir().join("workspaces"),
             owner: named.collect(),
+            programs: std::collections::BTreeMap::new(),
         };
         Self::start_opened(opened.with_sandbox(Sandbox::start(&launch).unwrap()))
     }

@@ -45,6 +45,7 @@ pub(super) fn launch(test: &TestHome) -> Launch {
         search_path: std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin")),
         sessions: test.home.state_dir().join("workspaces"),
         owner: BTreeMap::from([("notes".to_owned(), test.root.path().join("notes"))]),
+        programs: BTreeMap::new(),
     }
 }
 
