@@ -6,10 +6,12 @@
 mod binding;
 mod render;
 mod settings;
+mod webhook;
 
 pub use binding::Binding;
 pub use render::{MAX_SHOWN_BYTES, render};
 pub use settings::Settings;
+pub use webhook::{WEBHOOK, Webhook, WebhookError, WebhookSettings, notification, unusable};
 
 /// The most approvals that wait at once; further calls are denied.
 pub const MAX_PENDING: usize = 256;

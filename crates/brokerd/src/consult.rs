@@ -83,7 +83,10 @@ impl Consult {
             max_bytes: MAX_ANSWER_BYTES,
         };
         fault::point("brokerd.before-send");
-        let replied = self.client.post_json(secret.expose(), body, bounds).await;
+        let replied = self
+            .client
+            .post_json(Some(secret.expose()), body, bounds)
+            .await;
         fault::point("brokerd.after-send");
         let answered = replied
             .map_err(ConsultFailure::from)

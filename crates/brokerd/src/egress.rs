@@ -21,7 +21,7 @@ pub use error::EgressError;
 pub use exchange::{Bounds, Client, Reply};
 pub use incoming::Incoming;
 pub use refusal::Refusal;
-pub use service::{check_service, reach};
+pub use service::{check_ca_file, check_service, reach};
 pub use speak::{Answer, MAX_HEADERS, USER_AGENT, speak};
 pub use stream::Stream;
 pub use tls::{Roots, RootsError};

@@ -1,12 +1,13 @@
 //! The role: what brokerd opens before it is confined, and how it serves and ends.
 
-use crate::broker::{self, Broker, Opened};
+use crate::approval::{self, Webhook};
+use crate::broker::{self, Broker, Opened, Outside};
 use crate::config::{self, Config, Workspace};
 use crate::consult::{Consult, ConsultError};
 use crate::egress::Roots;
 use crate::fetch::{Fetcher, is_for_fetch};
 use crate::http::router;
-use crate::provider::{Provider, ProviderError, Providers};
+use crate::provider::{Provider, ProviderError};
 use crate::sandbox::{Launch, Sandbox};
 use crate::secrets::{SecretName, Secrets};
 use crate::tools::Registry;
@@ -46,15 +47,10 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
         .map_err(|error| fault("The system has no random bytes to give", &error))?;
     let confinement = confinement(home, &loaded.config);
     let sandbox = sandbox(home, &loaded.config, program);
-    let outside = Outside::prepare(home, &loaded.config)?;
+    let outside = outside(home, &loaded.config)?;
     let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
     let opened = opened
-        .with_outside(
-            outside.secrets,
-            outside.consult,
-            outside.fetcher,
-            outside.providers,
-        )
+        .with_outside(outside)
         .map_err(|error| fault("A tool of brokerd's is wrong", &error))?;
     let opened = match sandbox {
         Some(sandbox) => opened.with_sandbox(sandbox),
@@ -63,43 +59,48 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
     Ok(Prepared::new(confinement, opened))
 }
 
-/// What a call may need that leaves the box.
-struct Outside {
-    secrets: Secrets,
-    consult: Option<Consult>,
-    fetcher: Fetcher,
-    providers: Providers,
+/// Reads what is read before the confinement: secrets, and certificates.
+fn outside(home: &Home, config: &Config) -> Result<Outside, Problem> {
+    let secrets = secrets(home, config)?;
+    let consult = config
+        .consult
+        .clone()
+        .map(|settings| Consult::new(settings, secrets.clone()))
+        .transpose()
+        .map_err(Problem::from)?;
+    let webhook = config.approvals.webhook.as_ref();
+    let webhook = webhook
+        .map(|settings| Webhook::new(settings, secrets.clone()))
+        .transpose()
+        .map_err(|error| approval::unusable(&error))?;
+    Ok(Outside {
+        providers: Provider::all(&config.providers, &secrets)?,
+        fetcher: Fetcher::new(authorities(config)),
+        secrets,
+        consult,
+        webhook,
+    })
 }
 
-impl Outside {
-    /// Reads what is read before the confinement: secrets, and certificates.
-    fn prepare(home: &Home, config: &Config) -> Result<Self, Problem> {
-        let consult = config.consult.iter().map(|consult| &consult.secret);
-        let providers = config.providers.values().map(|provider| &provider.secret);
-        let for_consult: Vec<&SecretName> = consult.collect();
-        let needed: Vec<&SecretName> = for_consult.iter().copied().chain(providers).collect();
-        let folders = secret_folders(home);
-        let secrets = Secrets::open(folders.clone(), &needed).map_err(|error| {
-            // Whose it is decides which page helps.
-            match Secrets::open(folders, &for_consult) {
-                Err(error) => Problem::from(ConsultError::Secret(error)),
-                Ok(_) => Problem::from(ProviderError::Secret(error)),
-            }
-        })?;
-        let consult = config
-            .consult
-            .clone()
-            .map(|settings| Consult::new(settings, secrets.clone()))
-            .transpose()
-            .map_err(Problem::from)?;
-        let providers = Provider::all(&config.providers, &secrets)?;
-        Ok(Self {
-            secrets,
-            consult,
-            providers,
-            fetcher: Fetcher::new(authorities(config)),
-        })
-    }
+/// The owner's secrets. Whose one is missing decides which page helps.
+fn secrets(home: &Home, config: &Config) -> Result<Secrets, Problem> {
+    let consult = config.consult.iter().map(|consult| &consult.secret);
+    let providers = config.providers.values().map(|provider| &provider.secret);
+    let webhook = config.approvals.webhook.iter();
+    let webhook = webhook.filter_map(|webhook| webhook.secret.as_ref());
+    let for_consult: Vec<&SecretName> = consult.collect();
+    let for_models: Vec<&SecretName> = for_consult.iter().copied().chain(providers).collect();
+    let needed: Vec<&SecretName> = for_models.iter().copied().chain(webhook).collect();
+    let folders = secret_folders(home);
+    Secrets::open(folders.clone(), &needed).map_err(|error| {
+        if let Err(error) = Secrets::open(folders.clone(), &for_consult) {
+            return Problem::from(ConsultError::Secret(error));
+        }
+        match Secrets::open(folders, &for_models) {
+            Err(error) => Problem::from(ProviderError::Secret(error)),
+            Ok(_) => approval::unusable(&error),
+        }
+    })
 }
 
 /// The authorities that the system trusts, where pages may be fetched.
@@ -127,6 +128,13 @@ fn ports(config: &Config) -> BTreeSet<u16> {
                 .providers
                 .values()
                 .map(|provider| provider.url.port()),
+        )
+        .chain(
+            config
+                .approvals
+                .webhook
+                .iter()
+                .map(|webhook| webhook.url.port()),
         )
         .collect();
     for grant in config.grants.iter().filter(|grant| is_for_fetch(grant)) {
@@ -175,7 +183,7 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
 }
 
 /// Its own database, log and workspaces, its secrets, the owner's workspaces, and nothing else.
-/// Without `[consult]`, a provider and a grant for `http_fetch` nothing here sends, and nothing ever
+/// Without `[consult]`, a provider, a webhook and a grant for `http_fetch` nothing here sends, and nothing ever
 /// runs programs: commands are run by the launcher, which was started before.
 fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();

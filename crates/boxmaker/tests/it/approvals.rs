@@ -5,6 +5,7 @@ use crate::support::{audit_records, up_with_fault, verify_audit, workspace_file}
 use bxtest::fault::FaultPoint;
 use bxtest::home::{Child, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
+use bxtest::provider::{Answer, Provider};
 use serde_json::{Value, json};
 
 const GRANT: &str =
@@ -139,6 +140,23 @@ fn without_a_terminal_it_is_answered_from_elsewhere() {
         "nothing waits for your approval\n"
     );
     verify_audit(&home);
+}
+
+#[test]
+fn the_owner_is_told_elsewhere_that_a_call_waits() {
+    let hook = Provider::start(|_, _| Answer::Text(204, Vec::new(), Vec::new()));
+    let server = server();
+    let home = house(&server);
+    let url = hook.url("127.0.0.1", "/hook");
+    let webhook = format!("[approvals.webhook]\nurl = \"{url}\"\n\n{GRANT}");
+    home.write_config("brokerd.toml", &webhook);
+    let _up = home.up();
+    let ask = ask_in_script(&home);
+    ask.until("the owner is told", || hook.seen().len() == 1);
+    let told: Value = serde_json::from_slice(&hook.seen()[0].body).unwrap();
+    words(&home, &["deny", told["approval"].as_str().unwrap()]);
+    assert!(ask.wait().success(), "{}", ask.stderr());
+    assert_eq!(ran(&home), "");
 }
 
 #[test]

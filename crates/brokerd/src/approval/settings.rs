@@ -1,5 +1,6 @@
 //! `[approvals]` of `brokerd.toml`.
 
+use super::webhook::WebhookSettings;
 use bxkit::config::InvalidValue;
 use jiff::SignedDuration;
 use serde::Deserialize;
@@ -15,6 +16,8 @@ pub struct Settings {
     pub ask: bool,
     /// How long a question waits for its answer, and an answer for its call, in minutes.
     pub expire_minutes: u32,
+    /// Where the owner is told that a call waits; nowhere if left out.
+    pub webhook: Option<WebhookSettings>,
 }
 
 impl Default for Settings {
@@ -22,6 +25,7 @@ impl Default for Settings {
         Self {
             ask: true,
             expire_minutes: *EXPIRE_MINUTES.end(),
+            webhook: None,
         }
     }
 }
@@ -32,6 +36,9 @@ impl Settings {
     /// # Errors
     /// The key whose value can't be used.
     pub fn check(&self) -> Result<(), InvalidValue> {
+        if let Some(webhook) = &self.webhook {
+            webhook.check()?;
+        }
         if EXPIRE_MINUTES.contains(&self.expire_minutes) {
             return Ok(());
         }

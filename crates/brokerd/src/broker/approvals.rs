@@ -1,12 +1,19 @@
 //! The async side of approvals: what waits for the owner, and the owner's answers.
 
 use super::handle::Broker;
-use super::job::Job;
+use super::job::{Job, Note, OwnedRecord};
+use super::outgoing::Body;
+use crate::approval::{self, WEBHOOK, Webhook};
+use crate::audit::{Decided, Ended};
 use crate::ledger::Key;
+use bxcore::audit::Kind;
+use bxcore::code::Code;
 use bxcore::id::ApprovalId;
 use bxcore::problem::Problem;
 use bxcore::wire::approval::{Answer, Approval, Approvals, WATCH_SECS, Withdraw};
 use bxcore::wire::brokerd::CallResult;
+use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Broker {
@@ -42,5 +49,51 @@ impl Broker {
             call: withdraw.call,
         };
         self.ask(|reply| Job::Withdraw { key, reply }).await
+    }
+
+    /// Tells the owner elsewhere, where that is wanted, that a call waits. Beside the call: whether
+    /// it arrives changes nothing.
+    pub(super) fn tell_owner(&self, id: ApprovalId) {
+        let Some(webhook) = self.webhook().cloned() else {
+            return;
+        };
+        let broker = self.clone();
+        tokio::spawn(async move {
+            if let Err(problem) = broker.notify(&webhook, id).await {
+                tracing::warn!(code = %problem.code, "the owner was not told: {problem}");
+            }
+        });
+    }
+
+    async fn notify(&self, webhook: &Webhook, id: ApprovalId) -> Result<(), Problem> {
+        let approval = self.approval(id).await?;
+        let body: Arc<str> = approval::notification(&approval).into();
+        let record = OwnedRecord {
+            session: Some(approval.session),
+            tool: Some(WEBHOOK.to_owned()),
+            label: Some(approval.label),
+            decision: Some(Decided::Allow),
+            body: Some(Arc::clone(&body)),
+            ..OwnedRecord::default()
+        };
+        let kind = Kind::Intent;
+        let intent = self.write_note(Note { kind, record }).await?;
+        let sent = webhook.send(Bytes::from_owner(Body(body))).await;
+        let record = OwnedRecord {
+            intent: Some(intent),
+            tool: Some(WEBHOOK.to_owned()),
+            outcome: Some(if sent.is_ok() {
+                Ended::Ok
+            } else {
+                Ended::Failed
+            }),
+            ..OwnedRecord::default()
+        };
+        let kind = Kind::Outcome;
+        self.write_note(Note { kind, record }).await?;
+        sent.map_err(|error| {
+            let title = "The notification of an approval was not delivered";
+            Problem::new(Code::Internal, title).detail(bxkit::report::chain(&error))
+        })
     }
 }

@@ -154,7 +154,10 @@ impl Core {
         let held = self.ledger.approval_of(key)?;
         for waiting in parked {
             let answer = match &held {
-                Some(held) => Ok(Begun::Awaiting(awaiting(held))),
+                Some(held) => Ok(Begun::Awaiting {
+                    awaiting: awaiting(held),
+                    is_new: false,
+                }),
                 None => Err(not_waiting(key)),
             };
             let _ = waiting.reply.send(answer);

@@ -73,7 +73,10 @@ impl Core {
                 awaiting,
                 is_new: true,
                 ..
-            }) => batch.give(reply, Ok(Begun::Awaiting(awaiting))),
+            }) => {
+                let is_new = true;
+                batch.give(reply, Ok(Begun::Awaiting { awaiting, is_new }))
+            }
             Ok(Came::Awaits { key, request, .. }) => {
                 self.park(key, *request, reply);
                 Ok(())

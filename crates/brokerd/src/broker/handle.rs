@@ -6,6 +6,7 @@ use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
 use super::open::Opened;
 use super::outgoing::Errand;
+use crate::approval::Webhook;
 use crate::consult::Consult;
 use crate::fetch::Fetcher;
 use crate::ledger::Key;
@@ -51,6 +52,7 @@ pub struct Broker {
     sandbox: Sandbox,
     consult: Option<Consult>,
     fetcher: Fetcher,
+    webhook: Option<Webhook>,
     errands: Arc<Semaphore>,
     approval_versions: watch::Receiver<u64>,
 }
@@ -72,6 +74,7 @@ impl Broker {
             workspaces,
             sandbox,
             fetcher,
+            webhook,
             audit_folder,
             now,
         } = opened;
@@ -88,6 +91,7 @@ impl Broker {
             sandbox,
             consult: policy.consult.clone(),
             fetcher,
+            webhook,
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
             approval_versions,
         };
@@ -164,7 +168,12 @@ impl Broker {
     async fn drive(&self, request: CallRequest) -> Result<CallAnswer, Problem> {
         let began = Instant::now();
         let result = match self.begin(request).await? {
-            Begun::Awaiting(awaiting) => return Ok(CallAnswer::Awaiting(awaiting)),
+            Begun::Awaiting { awaiting, is_new } => {
+                if is_new {
+                    self.tell_owner(awaiting.approval.clone());
+                }
+                return Ok(CallAnswer::Awaiting(awaiting));
+            }
             Begun::Ended(result) => result,
             Begun::Run(ticket) => {
                 let key = ticket.key.clone();
@@ -198,6 +207,10 @@ impl Broker {
             }
         };
         begun.map_err(|_| gone())?
+    }
+
+    pub(super) fn webhook(&self) -> Option<&Webhook> {
+        self.webhook.as_ref()
     }
 
     pub(super) fn approval_versions(&self) -> watch::Receiver<u64> {

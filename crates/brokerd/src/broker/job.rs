@@ -116,7 +116,11 @@ pub(super) enum Begun {
     /// It may run, and its intent is on disk.
     Run(Box<Ticket>),
     /// The owner has yet to approve it.
-    Awaiting(Awaiting),
+    Awaiting {
+        awaiting: Awaiting,
+        /// Whether the question was put just now.
+        is_new: bool,
+    },
 }
 
 /// The right to run one call.

@@ -1,6 +1,7 @@
 //! Opening everything at start, and settling what an earlier death left open. Blocks.
 
 use super::core::Policy;
+use crate::approval::Webhook;
 use crate::audit::{AuditError, Boot, Ended, Log, OpenIntent, Record, Synced};
 use crate::config::Loaded;
 use crate::consult::{CONSULT, Consult};
@@ -34,8 +35,24 @@ pub struct Opened {
     pub(super) workspaces: Workspaces,
     pub(super) sandbox: Sandbox,
     pub(super) fetcher: Fetcher,
+    pub(super) webhook: Option<Webhook>,
     pub(super) audit_folder: PathBuf,
     pub(super) now: fn() -> Timestamp,
+}
+
+/// What may leave the box, made ready before the confinement.
+#[derive(Debug)]
+pub struct Outside {
+    /// The owner's secrets.
+    pub secrets: Secrets,
+    /// Whom `consult` asks.
+    pub consult: Option<Consult>,
+    /// What fetches pages.
+    pub fetcher: Fetcher,
+    /// Models elsewhere that may lead sessions.
+    pub providers: Providers,
+    /// Where the owner is told that a call waits for approval.
+    pub webhook: Option<Webhook>,
 }
 
 /// Why brokerd can't start.
@@ -117,6 +134,7 @@ pub fn open(
         log,
         workspaces,
         fetcher: Fetcher::new(None),
+        webhook: None,
         sandbox: Sandbox::off("no grant names `shell`, so nothing was made ready for it"),
         audit_folder,
         now,
@@ -124,25 +142,20 @@ pub fn open(
 }
 
 impl Opened {
-    /// The same, with the owner's secrets, whom to consult, and who may lead sessions.
+    /// The same, with what may leave the box.
     ///
     /// # Errors
     /// The tool's schema is wrong: a fault of the program.
-    pub fn with_outside(
-        mut self,
-        secrets: Secrets,
-        consult: Option<Consult>,
-        fetcher: Fetcher,
-        providers: Providers,
-    ) -> Result<Self, SchemaError> {
-        if let Some(consult) = &consult {
+    pub fn with_outside(mut self, outside: Outside) -> Result<Self, SchemaError> {
+        if let Some(consult) = &outside.consult {
             let reserve = consult.settings().reserve_usd.0;
             self.policy.tools = self.policy.tools.with_reserve(CONSULT, reserve)?;
         }
-        self.policy.secrets = secrets;
-        self.policy.consult = consult;
-        self.policy.providers = providers;
-        self.fetcher = fetcher;
+        self.policy.secrets = outside.secrets;
+        self.policy.consult = outside.consult;
+        self.policy.providers = outside.providers;
+        self.fetcher = outside.fetcher;
+        self.webhook = outside.webhook;
         Ok(self)
     }
 
@@ -155,7 +168,8 @@ impl Opened {
     pub fn needed(&self) -> Vec<SecretName> {
         let consult = self.policy.consult.iter();
         let providers = self.policy.providers.values().map(Provider::secret);
-        let needed = consult.map(Consult::secret).chain(providers);
+        let webhook = self.webhook.iter().filter_map(Webhook::secret);
+        let needed = consult.map(Consult::secret).chain(providers).chain(webhook);
         needed.cloned().collect()
     }
 

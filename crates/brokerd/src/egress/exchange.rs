@@ -62,7 +62,7 @@ impl Client {
     /// There is no whole answer within the bounds. An answer of whatever status is none.
     pub async fn post_json(
         &self,
-        bearer: &str,
+        bearer: Option<&str>,
         body: Bytes,
         bounds: Bounds,
     ) -> Result<Reply, EgressError> {
@@ -86,7 +86,7 @@ impl Client {
     /// There is no answer in that time. One of whatever status is none.
     pub async fn post_for_events(
         &self,
-        bearer: &str,
+        bearer: Option<&str>,
         body: Bytes,
         within_ms: u64,
     ) -> Result<Incoming, EgressError> {
@@ -103,7 +103,7 @@ impl Client {
 
     async fn exchange(
         &self,
-        bearer: &str,
+        bearer: Option<&str>,
         body: Bytes,
         max_bytes: usize,
         sent: &AtomicBool,
@@ -125,7 +125,7 @@ impl Client {
     /// A connection that is dropped half way is closed, so a call that is given up ends there.
     async fn begin(
         &self,
-        bearer: &str,
+        bearer: Option<&str>,
         body: Bytes,
         accept: &'static str,
         sent: &AtomicBool,
@@ -146,22 +146,27 @@ impl Client {
 
     fn request(
         &self,
-        bearer: &str,
+        bearer: Option<&str>,
         body: Bytes,
         accept: &'static str,
     ) -> Result<Request<Full<Bytes>>, axum::http::Error> {
-        let mut authorization = HeaderValue::try_from(format!("Bearer {bearer}"))?;
-        authorization.set_sensitive(true);
-        Request::builder()
+        let request = Request::builder()
             .method(Method::POST)
             .uri(self.endpoint.path())
             .header(header::HOST, self.endpoint.authority())
             .header(header::USER_AGENT, USER_AGENT)
             .header(header::ACCEPT, accept)
             .header(header::CONTENT_TYPE, JSON)
-            .header(header::AUTHORIZATION, authorization)
-            .header(header::CONNECTION, "close")
-            .body(Full::new(body))
+            .header(header::CONNECTION, "close");
+        let request = match bearer {
+            Some(bearer) => {
+                let mut authorization = HeaderValue::try_from(format!("Bearer {bearer}"))?;
+                authorization.set_sensitive(true);
+                request.header(header::AUTHORIZATION, authorization)
+            }
+            None => request,
+        };
+        request.body(Full::new(body))
     }
 
     /// Where the host is, asked once.

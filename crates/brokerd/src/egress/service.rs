@@ -38,6 +38,19 @@ pub fn check_service(
     if !is_name {
         return Err(wrong("model", "it is not the name of a model"));
     }
+    check_ca_file(table, url, ca_file)
+}
+
+/// Checks the `ca_file` of whatever is sent to; `table` is where it stands.
+///
+/// # Errors
+/// It can't be used.
+pub fn check_ca_file(
+    table: &str,
+    url: &Endpoint,
+    ca_file: Option<&Path>,
+) -> Result<(), InvalidValue> {
+    let wrong = |key: &str, why: &str| InvalidValue::new(format!("{table}.{key}"), why);
     match ca_file {
         Some(file) if !file.is_absolute() => Err(wrong("ca_file", "it is not an absolute path")),
         Some(_) if !url.is_tls() => {

@@ -92,7 +92,7 @@ impl Provider {
         let first_byte_ms = self.settings.first_byte_ms;
         let incoming = self
             .client
-            .post_for_events(secret.expose(), body, first_byte_ms);
+            .post_for_events(Some(secret.expose()), body, first_byte_ms);
         let incoming = incoming.await?;
         let retry_after = incoming.retry_after();
         if let Some(refusal) = Refusal::of(incoming.status(), retry_after.as_deref()) {

@@ -3,6 +3,7 @@
 
 mod bindings;
 mod ends;
+mod webhook;
 
 use crate::support::{Started, TestHome, owner, request};
 use bxcore::code::Code;

@@ -1,7 +1,8 @@
 //! A broker on a disposable home, and the second reader of its log.
 
+use brokerd::approval::Webhook;
 use brokerd::audit::Boot;
-use brokerd::broker::{Broker, Opened, open};
+use brokerd::broker::{Broker, Opened, Outside, open};
 use brokerd::config::{self, Loaded};
 use brokerd::consult::Consult;
 use brokerd::fetch::Fetcher;
@@ -164,12 +165,16 @@ impl TestHome {
             .clone()
             .map(|settings| Consult::new(settings, secrets.clone()).unwrap());
         let providers = Provider::all(&self.loaded().config.providers, &secrets).unwrap();
+        let webhook = self.loaded().config.approvals.webhook;
+        let outside = Outside {
+            webhook: webhook.map(|settings| Webhook::new(&settings, secrets.clone()).unwrap()),
+            fetcher: Fetcher::new(None),
+            secrets,
+            consult,
+            providers,
+        };
         let opened = self.try_open().unwrap();
-        Self::start_opened(
-            opened
-                .with_outside(secrets, consult, Fetcher::new(None), providers)
-                .unwrap(),
-        )
+        Self::start_opened(opened.with_outside(outside).unwrap())
     }
 
     /// Puts a secret where the owner would.
