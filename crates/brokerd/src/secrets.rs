@@ -6,4 +6,4 @@ mod shapes;
 mod store;
 
 pub use file::{Secret, SecretError};
-pub use store::{MAX_SECRETS, SecretName, Secrets};
+pub use store::{MAX_SECRETS, Search, SecretName, Secrets};

@@ -46,6 +46,8 @@ codes! {
     UntrustedSession = "untrusted-session", 403;
     /// A stored secret is part of what would be sent.
     SecretInPayload = "secret-in-payload", 403;
+    /// Something among the stored secrets can't be read, so that nothing may be sent.
+    SecretUnreadable = "secret-unreadable", 403;
     /// A limit of the budget tree is reached.
     BudgetExhausted = "budget-exhausted", 402;
     /// The owner denied it.

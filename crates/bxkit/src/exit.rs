@@ -58,6 +58,7 @@ pub const fn of_command(code: Code) -> u8 {
         | Code::TaintTooHigh
         | Code::UntrustedSession
         | Code::SecretInPayload
+        | Code::SecretUnreadable
         | Code::ApprovalDenied
         | Code::ApprovalExpired
         | Code::ApprovalUnroutable

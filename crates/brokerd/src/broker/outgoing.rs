@@ -5,6 +5,7 @@ use crate::consult::{self, CONSULT};
 use crate::decision::{Approval, Arguments, Facts, Reservation, SecretsFound, Unroutable, sends};
 use crate::fetch::{self, HTTP_FETCH, Target};
 use crate::ledger::LedgerError;
+use crate::secrets::Search;
 use bxcore::code::Code;
 use bxcore::money::MicroUsd;
 use bxcore::tool::{RiskTag, ToolName, ToolSpec};
@@ -106,9 +107,10 @@ impl Core {
         // As it goes out, and as whoever reads it there gets it.
         let mut texts: Vec<&[u8]> = body.iter().map(AsRef::as_ref).collect();
         strings(arguments, &mut texts);
-        match self.policy.secrets.found_in(&texts) {
-            Some(name) => SecretsFound::Present { name },
-            None => SecretsFound::Absent,
+        match self.policy.secrets.search(&texts) {
+            Search::Present { name } => SecretsFound::Present { name },
+            Search::Unsure => SecretsFound::Unsure,
+            Search::Absent => SecretsFound::Absent,
         }
     }
 

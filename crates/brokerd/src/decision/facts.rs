@@ -28,6 +28,8 @@ pub enum SecretsFound {
         /// Its name, never its value.
         name: String,
     },
+    /// Not all of them could be read, so that nobody can tell.
+    Unsure,
 }
 
 /// What is set aside for a call that costs money.

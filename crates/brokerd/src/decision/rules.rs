@@ -106,6 +106,10 @@ pub(super) fn secrets(question: &Question<'_>) -> Said {
             Code::SecretInPayload,
             format!("the secret `{name}` stands in what would be sent"),
         ),
+        SecretsFound::Unsure => Said::Fail(
+            Code::SecretUnreadable,
+            "a file among the owner's secrets can't be read, so nothing may be sent".to_owned(),
+        ),
     }
 }
 

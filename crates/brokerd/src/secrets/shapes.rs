@@ -6,10 +6,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bxcore::text::hex;
-use secrecy::zeroize::Zeroize;
+use secrecy::zeroize::{Zeroize, Zeroizing};
 
 /// The shortest piece that is looked for, in bytes: a shorter one stands in too much by chance.
 const MIN_SHAPE_BYTES: usize = 6;
+
+/// How often a text is percent-decoded: more than anything on the way to a service would.
+const MAX_DECODINGS: usize = 4;
 
 /// Everything that one secret is looked for as. Wiped when dropped.
 #[derive(Clone)]
@@ -32,12 +35,7 @@ impl Shapes {
         let bytes = secret.as_bytes();
         let lower = hex(bytes);
         let reversed: String = secret.chars().rev().collect();
-        let mut shapes = vec![
-            lower.to_ascii_uppercase(),
-            lower,
-            percent_encoded(bytes),
-            reversed,
-        ];
+        let mut shapes = vec![lower.to_ascii_uppercase(), lower, reversed];
         for offset in 0..3 {
             shapes.extend(in_base64(bytes, offset));
         }
@@ -74,17 +72,32 @@ fn in_base64(bytes: &[u8], offset: usize) -> [String; 2] {
     shapes
 }
 
-/// As a query writes it: everything but letters, digits and `-_.~` as `%XX`.
-fn percent_encoded(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(byte) {
-            text.push(char::from(*byte));
-        } else {
-            text.push_str(&format!("%{byte:02X}"));
-        }
+/// What a text says once its `%XX` are read, and again what that says, as long as there are any:
+/// whoever gets an address reads it so, in whichever letters and however much of it was encoded.
+pub(super) fn percent_decodings(text: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+    let mut decodings: Vec<Zeroizing<Vec<u8>>> = Vec::new();
+    for _ in 0..MAX_DECODINGS {
+        let last = decodings.last().map_or(text, |decoded| decoded.as_slice());
+        let Some(decoded) = percent_decoded(last) else {
+            break;
+        };
+        decodings.push(Zeroizing::new(decoded));
     }
-    text
+    decodings
+}
+
+/// A text with its `%XX` read once; none where it has none. What only looks like one stays.
+fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        let pair = (*byte == b'%').then(|| Some(digit(at + 1)? * 16 + digit(at + 2)?));
+        let read = pair.flatten().and_then(|value| u8::try_from(value).ok());
+        at += if read.is_some() { 3 } else { 1 };
+        decoded.push(read.unwrap_or(*byte));
+    }
+    (decoded.len() < text.len()).then_some(decoded)
 }
 
 #[cfg(test)]
@@ -99,7 +112,6 @@ mod tests {
         assert!(found(&format!("tell me about {secret}!")));
         assert!(found(&hex(secret.as_bytes())));
         assert!(found(&hex(secret.as_bytes()).to_uppercase()));
-        assert!(found("q=sk-test%2F9f%2B3%3DZq&x"));
         assert!(found(&secret.chars().rev().collect::<String>()));
         for lead in ["", "a", "ab", "abc", "Bearer "] {
             let text = format!("{lead}{secret} and more");
@@ -109,6 +121,31 @@ mod tests {
         for other in ["", "sk-test/9f+3=Z", "sk-test", "%2F9f%2B3"] {
             assert!(!found(other), "{other}");
         }
+    }
+
+    #[test]
+    fn percent_encodings_are_read_however_they_are_written() {
+        let all = |text: &str| {
+            let decodings = percent_decodings(text.as_bytes());
+            let last = decodings.last().map(|last| last.to_vec());
+            last.map(|last| String::from_utf8(last).unwrap())
+        };
+        for text in ["", "a+b", "100%", "%", "%2", "%g1%1g", "%%"] {
+            assert_eq!(all(text), None, "{text}");
+        }
+        for (text, expect) in [
+            ("q=sk-test%2F9f%2B3%3DZq&x", "q=sk-test/9f+3=Zq&x"),
+            ("sk-test%2f9f%2b3%3dZq", "sk-test/9f+3=Zq"),
+            ("s%6b-%74est/9f+3=Zq", "sk-test/9f+3=Zq"),
+            ("sk%252Dtest", "sk-test"),
+            ("%2525252Fx", "/x"),
+            ("%25%32%46", "/"),
+            ("%%41", "%A"),
+        ] {
+            assert_eq!(all(text).as_deref(), Some(expect), "{text}");
+        }
+        let endless = "%25".repeat(9);
+        assert!(percent_decodings(endless.as_bytes()).len() <= MAX_DECODINGS);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! All secrets, by name, and finding them in what would be sent.
 
 use super::file::{Secret, SecretError};
-use super::shapes::Shapes;
+use super::shapes::{Shapes, percent_decodings};
 use bxkit::fsx::PrivateFileError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,24 +47,43 @@ impl TryFrom<String> for SecretName {
     }
 }
 
-#[derive(Debug)]
+/// What was read last.
+#[derive(Debug, Default)]
 struct Held {
-    secret: Secret,
-    shapes: Shapes,
+    /// Those that can be used, by name; of two with one name that of the earlier folder.
+    by_name: BTreeMap<String, Secret>,
+    /// What is looked for: all that could be read, whatever it is called, with its file's name.
+    looked_for: Vec<(String, Shapes)>,
+    /// How much could not be read. What it holds can't be looked for.
+    unread: usize,
+}
+
+/// What looking for secrets in a text says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Search {
+    /// None stands in it.
+    Absent,
+    /// This one does.
+    Present {
+        /// Its name, never its value.
+        name: String,
+    },
+    /// A file among the secrets can't be read, so that nobody can tell.
+    Unsure,
 }
 
 /// The secrets that brokerd holds. Cheap to clone; all clones see what was read last.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
     folders: Arc<[PathBuf]>,
-    held: Arc<RwLock<BTreeMap<String, Arc<Held>>>>,
+    held: Arc<RwLock<Held>>,
 }
 
 impl Secrets {
     /// Secrets of these folders; of two with one name that of the earlier folder counts.
     ///
-    /// `needed` must be there and in order. Any other that can't be used is told in the log and
-    /// left out.
+    /// `needed` must be there and in order. Any other that can't be read is told in the log, and
+    /// keeps everything that sends from running; see [`Secrets::search`].
     ///
     /// # Errors
     /// A needed secret can't be used.
@@ -77,60 +96,116 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// Reads all files anew. What was read before stays in force where that fails.
+    /// Reads all files anew. A needed secret that can't be used any more stays as it was read
+    /// before; but what its file holds now can't be looked for, so that nothing may be sent.
     ///
     /// # Errors
     /// A needed secret can't be used.
     pub fn read_again(&self, needed: &[&SecretName]) -> Result<(), SecretError> {
-        let mut held = BTreeMap::new();
-        for folder in &*self.folders {
-            for name in names(folder)? {
-                if held.contains_key(&name) {
-                    continue;
-                }
-                match Secret::read(&folder.join(&name)) {
-                    Ok(secret) => {
-                        let shapes = Shapes::of(secret.expose());
-                        held.insert(name, Arc::new(Held { secret, shapes }));
-                    }
-                    Err(error) if needed.iter().any(|wanted| wanted.as_str() == name) => {
-                        return Err(error);
-                    }
-                    Err(error) => {
-                        let why = bxkit::report::chain(&error);
-                        tracing::warn!(%why, "a secret is left out");
-                    }
-                }
+        let mut found = read_all(&self.folders, needed);
+        let mut failure = Ok(());
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        for name in needed {
+            if found.by_name.contains_key(name.as_str()) {
+                continue;
+            }
+            failure = Err(self.why_not(name));
+            if let Some(before) = held.by_name.get(name.as_str()) {
+                found.hold(OsStr::new(name.as_str()), before.clone());
             }
         }
-        if let Some(name) = needed.iter().find(|name| !held.contains_key(name.as_str())) {
-            let folder = self.folders.last().map(PathBuf::as_path);
-            let path = folder.unwrap_or(Path::new("")).join(name.as_str());
-            let source = io::Error::from(io::ErrorKind::NotFound);
-            return Err(PrivateFileError::Open { path, source }.into());
+        *held = found;
+        failure
+    }
+
+    /// Why a needed secret is not among those that were read.
+    fn why_not(&self, name: &SecretName) -> SecretError {
+        let paths = self.folders.iter().map(|folder| folder.join(name.as_str()));
+        let is_missing = |error: &SecretError| match error {
+            SecretError::File(PrivateFileError::Open { source, .. }) => {
+                source.kind() == io::ErrorKind::NotFound
+            }
+            _ => false,
+        };
+        let mut errors: Vec<SecretError> =
+            paths.filter_map(|path| Secret::read(&path).err()).collect();
+        let telling = errors.iter().position(|error| !is_missing(error));
+        match telling.or_else(|| errors.len().checked_sub(1)) {
+            Some(at) => errors.swap_remove(at),
+            // It came or was mended in between; the next reading finds it.
+            None => {
+                let path = PathBuf::from(name.as_str());
+                let source = io::ErrorKind::NotFound.into();
+                PrivateFileError::Open { path, source }.into()
+            }
         }
-        *self.held.write().unwrap_or_else(PoisonError::into_inner) = held;
-        Ok(())
     }
 
     /// The secret of a name, as it was read last.
     pub fn get(&self, name: &SecretName) -> Option<Secret> {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        held.get(name.as_str()).map(|held| held.secret.clone())
+        held.by_name.get(name.as_str()).cloned()
     }
 
-    /// The name of a secret that stands in one of these texts, if one does.
-    pub fn found_in(&self, texts: &[&[u8]]) -> Option<String> {
+    /// Whether a secret stands in one of these texts, as it is or encoded.
+    pub fn search(&self, texts: &[&[u8]]) -> Search {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        let stands = |held: &Held| texts.iter().any(|text| held.shapes.stand_in(text));
-        held.iter()
-            .find(|(_, held)| stands(held))
-            .map(|(name, _)| name.clone())
+        let decoded: Vec<_> = texts
+            .iter()
+            .flat_map(|text| percent_decodings(text))
+            .collect();
+        let decoded = decoded.iter().map(|text| text.as_slice());
+        let texts: Vec<&[u8]> = texts.iter().copied().chain(decoded).collect();
+        let stands = |shapes: &Shapes| texts.iter().any(|text| shapes.stand_in(text));
+        let found = held.looked_for.iter().find(|(_, shapes)| stands(shapes));
+        match found {
+            Some((name, _)) => Search::Present { name: name.clone() },
+            None if held.unread > 0 => Search::Unsure,
+            None => Search::Absent,
+        }
     }
 }
 
-/// The names of the files in a folder; none where there is no folder.
-fn names(folder: &Path) -> Result<Vec<String>, SecretError> {
+impl Held {
+    fn hold(&mut self, name: &OsStr, secret: Secret) {
+        let shown = name.to_string_lossy().into_owned();
+        let shapes = Shapes::of(secret.expose());
+        self.looked_for.push((shown.clone(), shapes));
+        // One whose name nothing can refer to is looked for all the same.
+        if let Ok(name) = SecretName::try_from(shown) {
+            self.by_name.entry(name.0).or_insert(secret);
+        }
+    }
+
+    fn leave_out(&mut self, error: &SecretError) {
+        self.unread += 1;
+        let why = bxkit::report::chain(error);
+        tracing::warn!(%why, "while this can't be read as a secret, nothing may be sent");
+    }
+}
+
+/// Reads everything that lies in these folders; what is needed also where there is too much.
+fn read_all(folders: &[PathBuf], needed: &[&SecretName]) -> Held {
+    let mut held = Held::default();
+    for folder in folders {
+        let names = names(folder).unwrap_or_else(|error| {
+            held.leave_out(&error);
+            let is_there = |name: &OsString| folder.join(name).symlink_metadata().is_ok();
+            let needed = needed.iter().map(|name| OsString::from(name.as_str()));
+            needed.filter(is_there).collect()
+        });
+        for name in names {
+            match Secret::read(&folder.join(&name)) {
+                Ok(secret) => held.hold(&name, secret),
+                Err(error) => held.leave_out(&error),
+            }
+        }
+    }
+    held
+}
+
+/// The names of all that lies in a folder; none where there is no folder.
+fn names(folder: &Path) -> Result<Vec<OsString>, SecretError> {
     let failed = |source| {
         SecretError::File(PrivateFileError::Open {
             path: folder.to_owned(),
@@ -144,17 +219,13 @@ fn names(folder: &Path) -> Result<Vec<String>, SecretError> {
     };
     let mut names = Vec::new();
     for entry in entries {
-        let name: OsString = entry.map_err(failed)?.file_name();
-        let usable = name.into_string().ok().map(SecretName::try_from);
-        // Hidden files are leftovers of editors.
-        let Some(Ok(name)) = usable else { continue };
         if names.len() == MAX_SECRETS {
             return Err(SecretError::TooMany {
                 folder: folder.to_owned(),
                 max: MAX_SECRETS,
             });
         }
-        names.push(name.0);
+        names.push(entry.map_err(failed)?.file_name());
     }
     names.sort_unstable();
     Ok(names)

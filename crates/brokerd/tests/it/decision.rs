@@ -140,6 +140,9 @@ fn each_rule_has_its_say() {
     check(Some((Rule::Integrity, Code::UntrustedSession)), |case| {
         case.label.untrusted = true;
     });
+    check(Some((Rule::Secrets, Code::SecretUnreadable)), |case| {
+        case.facts.secrets = SecretsFound::Unsure;
+    });
     check(Some((Rule::Secrets, Code::SecretInPayload)), |case| {
         case.facts.secrets = SecretsFound::Present {
             name: "consult".into(),

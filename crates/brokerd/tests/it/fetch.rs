@@ -145,9 +145,19 @@ async fn without_a_grant_it_is_denied_and_not_offered_and_a_secret_is_in_no_addr
             .iter()
             .any(|tool| tool.name.as_str() == "http_fetch")
     );
-    let url = "http://example.org/?key=sk-canary-fetch-1";
-    let result = fetch(&started, 2, url).await;
-    assert_eq!(result.code, Some(Code::SecretInPayload));
+    for (call, url) in [
+        (2, "http://example.org/?key=sk-canary-fetch-1"),
+        (3, "http://example.org/?key=sk%2dcanary%2dfetch%2d1"),
+        (4, "http://example.org/s%6B-canary-fetch-1"),
+    ] {
+        let result = fetch(&started, call, url).await;
+        assert_eq!(result.code, Some(Code::SecretInPayload), "{url}");
+    }
+    started.stop().await;
+    test.put_secret("two", "of two\nlines");
+    let started = start(&test, GRANT, Label::OWNER).await;
+    let result = fetch(&started, 5, "http://example.org/").await;
+    assert_eq!(result.code, Some(Code::SecretUnreadable));
     started.stop().await;
 }
 

@@ -178,9 +178,10 @@ impl TestHome {
     }
 
     /// Puts a secret where the owner would.
-    pub(crate) fn put_secret(&self, name: &str, value: &str) {
+    pub(crate) fn put_secret(&self, name: &str, value: &str) -> PathBuf {
         let path = self.home.secrets_dir().join(name);
         bxkit::fsx::write_atomic(&path, value.as_bytes(), 0o600).unwrap();
+        path
     }
 
     fn start_opened(opened: Opened) -> Started {

@@ -266,6 +266,7 @@ fn spent(error: &InferenceError) -> Spent {
             | Code::TaintTooHigh
             | Code::UntrustedSession
             | Code::SecretInPayload
+            | Code::SecretUnreadable
             | Code::BudgetExhausted
             | Code::ApprovalUnroutable
             // The provider did not take it.
