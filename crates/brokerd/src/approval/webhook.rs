@@ -103,7 +103,7 @@ impl Webhook {
             Some(name) => Some(self.secrets.get(name).ok_or(WebhookError::NoSecret)?),
             None => None,
         };
-        let bearer = secret.as_ref().map(|secret| secret.expose());
+        let bearer = secret.as_ref().map(crate::secrets::Secret::expose);
         let bounds = Bounds {
             timeout_ms: TIMEOUT_MS,
             max_bytes: MAX_ANSWER_BYTES,
