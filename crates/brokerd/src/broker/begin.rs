@@ -293,6 +293,7 @@ impl Core {
             intent,
             set_aside,
             reads: touch.reads,
+            writes: touch.writes,
             waiters: Vec::new(),
         };
         self.running.insert(asked.key.clone(), running);

@@ -54,6 +54,8 @@ pub(super) struct Running {
     pub(super) set_aside: Option<(Date, MicroUsd)>,
     /// What its result may tell of.
     pub(super) reads: Vec<Spot>,
+    /// What it may change.
+    pub(super) writes: Vec<Spot>,
     /// Others that asked for the same call meanwhile.
     pub(super) waiters: Vec<Reply<Begun>>,
 }
@@ -212,14 +214,11 @@ impl Core {
                 batch.synced = Synced::Now;
                 batch.give(reply, Ok(seq))
             }
-            Job::Written { spot, reply } => {
-                let found = self.written(&spot);
-                batch.give(reply, found)
-            }
-            Job::Lower { spot, label, reply } => {
-                let done = self.lower(&spot, label, batch);
-                batch.give(reply, done)
-            }
+            Job::Endorse {
+                endorse,
+                spot,
+                reply,
+            } => self.endorse(endorse, spot, reply, batch),
             Job::Checkpoint { reply } => {
                 batch.after(move |core, done| {
                     let signed = done.clone().and_then(|()| core.checkpoint());
@@ -252,7 +251,8 @@ impl Core {
         }
         match job {
             Job::Register { reply, .. } | Job::Authority { reply, .. } => tell(reply, problem),
-            Job::Forget { reply, .. } | Job::Lower { reply, .. } => tell(reply, problem),
+            Job::Forget { reply, .. } => tell(reply, problem),
+            Job::Endorse { reply, .. } => tell(reply, problem),
             Job::Tools { reply, .. } => tell(reply, problem),
             Job::Explain { reply, .. } => tell(reply, problem),
             Job::Begin { reply, .. } => tell(reply, problem),
@@ -267,7 +267,6 @@ impl Core {
             }
             Job::Providers { reply } => tell(reply, problem),
             Job::Note { reply, .. } => tell(reply, problem),
-            Job::Written { reply, .. } => tell(reply, problem),
             Job::Status { reply } => tell(reply, problem),
             Job::Checkpoint { reply } => tell(reply, problem),
             Job::Finish { key, reply, .. } => {
@@ -290,8 +289,7 @@ impl Core {
             | Job::Forget { .. }
             | Job::Answer { .. }
             | Job::Withdraw { .. }
-            | Job::Expire
-            | Job::Lower { .. } => true,
+            | Job::Expire => true,
             Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => {
                 // The label of what is written is on disk before it is written. So is what a call
@@ -315,7 +313,7 @@ impl Core {
             | Job::Approvals { .. }
             | Job::Approval { .. }
             | Job::Unpark { .. }
-            | Job::Written { .. }
+            | Job::Endorse { .. }
             | Job::Checkpoint { .. }
             | Job::Status { .. } => false,
         };

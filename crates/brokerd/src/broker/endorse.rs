@@ -3,8 +3,9 @@
 
 use super::core::{Batch, Core, Fault};
 use super::handle::Broker;
-use super::job::{Job, Note, OwnedRecord};
-use crate::ledger::Spot;
+use super::job::{Job, Note, OwnedRecord, Reply};
+use crate::audit::Synced;
+use crate::ledger::{Durability, Spot};
 use bxcore::audit::Kind;
 use bxcore::code::Code;
 use bxcore::label::Label;
@@ -15,6 +16,8 @@ use serde_json::json;
 
 /// The longest reason that is put on record, in bytes.
 const MAX_WHY_BYTES: usize = 2_000;
+/// How much of a path is repeated in an error, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
 
 impl Broker {
     /// Gives a file that a tool wrote the label that the owner says it has.
@@ -28,39 +31,74 @@ impl Broker {
         }
         let spot = self.places().named(endorse.session.as_ref(), &endorse.path);
         let spot = spot.ok_or_else(|| nothing_there(&endorse.path))?;
-        let held = |reply| Job::Written {
-            spot: spot.clone(),
-            reply,
-        };
-        let before = self.ask(held).await?;
-        let before = before.ok_or_else(|| nothing_there(&endorse.path))?;
-        let after = endorse.label;
-        let audit = self.write_note(note(&endorse, before)).await?;
-        self.ask(|reply| Job::Lower {
-            spot: spot.clone(),
-            label: after,
+        self.ask(|reply| Job::Endorse {
+            endorse,
+            spot,
             reply,
         })
-        .await?;
-        Ok(Endorsed {
-            before,
-            after,
-            audit,
-        })
+        .await
     }
 }
 
 impl Core {
-    /// The label that a file has by what wrote it.
-    pub(super) fn written(&self, spot: &Spot) -> Result<Option<Label>, Fault> {
-        Ok(self.ledger.own_label(spot)?)
+    /// Puts what the owner says on record, and then in force, with no other batch in between.
+    pub(super) fn endorse(
+        &mut self,
+        endorse: Endorse,
+        spot: Spot,
+        reply: Reply<Endorsed>,
+        batch: &mut Batch,
+    ) -> Result<(), Problem> {
+        let before = match self.endorsable(&endorse.path, &spot) {
+            Ok(before) => before,
+            Err(fault) => return batch.give(reply, Err(fault)),
+        };
+        let audit = self.note(note(&endorse, before), batch);
+        batch.synced = Synced::Now;
+        batch.after(move |core, done| {
+            let lowered = done
+                .clone()
+                .and_then(|()| core.lower(&endorse, &spot, before));
+            // Whoever asked may be gone.
+            let _ = reply.send(lowered.map(|()| Endorsed {
+                before,
+                after: endorse.label,
+                audit,
+            }));
+        });
+        Ok(())
     }
 
-    /// Gives a file the label that is on record for it.
-    pub(super) fn lower(&mut self, spot: &Spot, label: Label, batch: &Batch) -> Result<(), Fault> {
-        self.writing(batch)?;
-        self.ledger.endorse_written(spot, label)?;
-        Ok(())
+    /// The label that a place has by what wrote it, if it may be given another.
+    fn endorsable(&self, path: &str, spot: &Spot) -> Result<Label, Fault> {
+        let held = self.ledger.own_label(spot)?;
+        let held = held.ok_or_else(|| Fault::Request(nothing_there(path)))?;
+        if self.is_being_written(spot) {
+            return Err(Fault::Request(being_written(path)));
+        }
+        Ok(held)
+    }
+
+    /// Gives a place the label that is on record for it, unless a call of the same batch has begun
+    /// to write there: what the owner looked at is not what will be there.
+    fn lower(&mut self, endorse: &Endorse, spot: &Spot, before: Label) -> Result<(), Problem> {
+        if self.is_being_written(spot) || self.ledger.own_label(spot)? != Some(before) {
+            return Err(being_written(&endorse.path));
+        }
+        let lowered = self
+            .ledger
+            .begin(Durability::Disk)
+            .and_then(|()| self.ledger.endorse_written(spot, endorse.label))
+            .and_then(|_| self.ledger.commit());
+        lowered.map_err(|error| {
+            self.ledger.roll_back();
+            error.problem()
+        })
+    }
+
+    fn is_being_written(&self, spot: &Spot) -> bool {
+        let mut writes = self.running.values().flat_map(|running| &running.writes);
+        writes.any(|written| written.overlaps(spot))
     }
 }
 
@@ -83,9 +121,18 @@ fn note(endorse: &Endorse, before: Label) -> Note {
 }
 
 fn nothing_there(path: &str) -> Problem {
-    const MAX_SHOWN_BYTES: usize = 200;
     let shown = cap(path, MAX_SHOWN_BYTES);
     Problem::new(Code::NotFound, format!("No tool wrote `{shown}`"))
         .detail("what no tool wrote has the label of its folder")
         .hint("the label of a folder stands in `[[workspace]]` of brokerd.toml; `--session ID` with `.` means a session's own folder")
+}
+
+fn being_written(path: &str) -> Problem {
+    let shown = cap(path, MAX_SHOWN_BYTES);
+    Problem::new(
+        Code::BadRequest,
+        format!("A call writes `{shown}` right now"),
+    )
+    .detail("what you looked at is not what will be there")
+    .hint("look at it again when the call has ended")
 }

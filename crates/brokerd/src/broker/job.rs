@@ -11,7 +11,8 @@ use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
 use bxcore::wire::approval::{Answer, Approval, Approvals, Awaiting};
 use bxcore::wire::brokerd::{
-    AuditStatus, Authority, CallRequest, CallResult, ExplainRequest, Register, Walk,
+    AuditStatus, Authority, CallRequest, CallResult, Endorse, Endorsed, ExplainRequest, Register,
+    Walk,
 };
 use bxcore::wire::provider::ProviderInfo;
 use serde_json::Value;
@@ -91,14 +92,10 @@ pub(super) enum Job {
         note: Box<Note>,
         reply: Reply<u64>,
     },
-    Written {
+    Endorse {
+        endorse: Endorse,
         spot: Spot,
-        reply: Reply<Option<Label>>,
-    },
-    Lower {
-        spot: Spot,
-        label: Label,
-        reply: Reply<()>,
+        reply: Reply<Endorsed>,
     },
     Status {
         reply: Reply<AuditStatus>,

@@ -35,6 +35,16 @@ impl Spot {
             below: true,
         }
     }
+
+    /// Whether something can be in both: they are the same, or one is below the other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let holds = |outer: &Self, inner: &Self| {
+            let below = inner.path.strip_prefix(&outer.path);
+            outer.path == WHOLE
+                || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.root == other.root && (holds(self, other) || holds(other, self))
+    }
 }
 
 impl Ledger {

@@ -493,3 +493,38 @@ async fn the_owner_lowers_the_label_of_one_file_on_the_record() {
     );
     desk.test.verify();
 }
+
+#[tokio::test]
+async fn what_is_being_written_is_not_endorsed() {
+    let test = TestHome::new();
+    test.configure("[[grant]]\ntool = \"shell\"\nmax_taint = \"secret\"\n");
+    let started = test.start_with_sandbox();
+    started.register("s", raise(SECRET)).await;
+    let own = test.workspace("s");
+    let command =
+        json!({"command": "touch began; until [ -e go ]; do sleep 0.01; done; echo x > f"});
+    let broker = started.broker.clone();
+    let call = crate::support::request("s", 1, "shell", &command.to_string());
+    let writing = tokio::spawn(async move { broker.call(call).await.unwrap().result().unwrap() });
+    while !own.join("began").exists() {
+        assert!(!writing.is_finished(), "{:?}", writing.await);
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let endorse = || Endorse {
+        session: Some(session("s")),
+        path: ".".to_owned(),
+        label: Label::OWNER,
+        why: "I looked at it".to_owned(),
+    };
+    let refused = started.broker.endorse(endorse()).await.unwrap_err();
+    assert_eq!(refused.code, Code::BadRequest, "{refused}");
+    std::fs::write(own.join("go"), "").unwrap();
+    assert_eq!(writing.await.unwrap().outcome, CallOutcome::Ok);
+    let done = started.broker.endorse(endorse()).await.unwrap();
+    let written = Label::new(Class::Secret, true);
+    assert_eq!(done.before, written);
+    started.stop().await;
+    let endorsed = |record: &&serde_json::Value| record["kind"] == "endorse";
+    assert_eq!(test.records().iter().filter(endorsed).count(), 1);
+    test.verify();
+}
