@@ -26,3 +26,6 @@ pub use core::Policy;
 pub use handle::{Broker, MAX_ERRANDS_AT_ONCE, MAX_TOOLS_AT_ONCE};
 pub use keeper::{KEEPER_SYNC_MS, MAX_BATCH_JOBS, MAX_QUEUED_JOBS};
 pub use open::{Opened, Outside, StartError, open, random_boot};
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! whole house.
 
 use crate::support::{MOST_CALLS, audit_records, killed_at_call, up_with_fault, verify_audit};
+use bxcore::money::MicroUsd;
 use bxtest::fault::FaultPoint;
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
@@ -311,6 +312,15 @@ fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
             .filter(|record| record["outcome"] == "unknown");
         assert_eq!(unknown.count(), usize::from(is_cut), "{point}: {asked}");
         assert_eq!(asked["cost_usd"], cost, "{point}: {asked}");
+        // brokerd's own count of the day has the call once.
+        let db = rusqlite::Connection::open(home.state_dir().join("brokerd.db")).unwrap();
+        let sql = "SELECT sum(micros) FROM spending";
+        let micros: i64 = db.query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(
+            MicroUsd::from_micros(micros).unwrap().to_string(),
+            cost,
+            "{point}"
+        );
         verify_audit(home);
     }
 }

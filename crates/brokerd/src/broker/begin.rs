@@ -318,9 +318,10 @@ impl Core {
             return Ok(None);
         };
         let today = self.today();
+        let intent = self.next_number(batch);
         self.writing(batch)?;
         self.ledger
-            .set_aside(tool.spec().name.as_str(), today, reserve)?;
+            .set_aside(intent, tool.spec().name.as_str(), today, reserve)?;
         Ok(Some((today, reserve)))
     }
 
@@ -328,7 +329,14 @@ impl Core {
     fn hand_out(&mut self, ticket: Box<Ticket>, reply: Reply<Begun>, done: &Result<(), Problem>) {
         let key = ticket.key.clone();
         let unused = match done {
-            Ok(()) => reply.send(Ok(Begun::Run(ticket))).is_err().then(given_up),
+            Ok(()) => {
+                let intent = self.running.get(&key).map(|running| running.intent);
+                let unused = reply.send(Ok(Begun::Run(ticket))).is_err().then(given_up);
+                if let (Some(intent), Some(_)) = (intent, &unused) {
+                    self.give_back(intent);
+                }
+                unused
+            }
             Err(problem) => {
                 let _ = reply.send(Err(problem.clone()));
                 Some(problem.clone())

@@ -329,10 +329,30 @@ impl Core {
         self.ledger.begin(batch.durability)
     }
 
+    /// The number that the batch's next record will have.
+    pub(super) fn next_number(&self, batch: &Batch) -> u64 {
+        self.log.head().seq + batch.notes.len() as u64 + 1
+    }
+
     /// Adds a record to the batch, and gives the number that it will have.
     pub(super) fn note(&self, note: Note, batch: &mut Batch) -> u64 {
+        let number = self.next_number(batch);
         batch.notes.push(note);
-        self.log.head().seq + batch.notes.len() as u64
+        number
+    }
+
+    /// Gives back what was set aside for a call that was allowed and never made.
+    pub(super) fn give_back(&mut self, intent: u64) {
+        let given = self
+            .ledger
+            .begin(Durability::Disk)
+            .and_then(|()| self.ledger.charge(intent, MicroUsd::ZERO))
+            .and_then(|()| self.ledger.commit());
+        if let Err(error) = given {
+            // It stays charged, which errs on the side of the limit.
+            self.ledger.roll_back();
+            tracing::error!(%error, "what a call did not cost can't be given back");
+        }
     }
 
     /// Writes the batch's records, and syncs if one of them asks for it.
@@ -359,7 +379,9 @@ impl Core {
         Ok(())
     }
 
-    /// Signs the log as it is. Whatever keeps that from the disk ends all granting.
+    /// Signs the log as it is. Whatever keeps that from the log ends all granting.
+    ///
+    /// The ledger only remembers it as well: where it can't, what it remembers is an older one.
     pub(super) fn checkpoint(&mut self) -> Result<Checkpoint, Problem> {
         if let Some(problem) = &self.halted {
             return Err(problem.clone());
@@ -376,7 +398,7 @@ impl Core {
             .and_then(|()| self.ledger.commit());
         if let Err(error) = kept {
             self.ledger.roll_back();
-            return Err(error.problem());
+            tracing::error!(%error, "the ledger can't keep a checkpoint, and has the one before");
         }
         Ok(signed)
     }

@@ -78,12 +78,8 @@ impl Core {
         batch: &Batch,
     ) -> Result<(), LedgerError> {
         self.writing(batch)?;
-        if let (Some(charge), Some((day, reserved))) = (
-            result.charge,
-            self.running.get(key).and_then(|running| running.set_aside),
-        ) {
-            self.ledger
-                .charge(&stored.tool, day, reserved, charge.usd)?;
+        if let Some(charge) = result.charge {
+            self.ledger.charge(stored.audit, charge.usd)?;
         }
         result.session_label = self.ledger.raise(&key.session, label)?;
         let stored = StoredCall {

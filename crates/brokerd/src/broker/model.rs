@@ -11,12 +11,10 @@ use crate::provider::Provider;
 use bxcore::code::Code;
 use bxcore::id::{BackendName, ModelCallId, SessionId};
 use bxcore::label::Label;
-use bxcore::money::MicroUsd;
 use bxcore::tool::ToolName;
 use bxcore::usage::Charge;
 use bxcore::wire::provider::ProviderCall;
 use bytes::Bytes;
-use jiff::civil::Date;
 
 /// A model call's key: it is made once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -59,6 +57,4 @@ pub(super) struct Leading {
     label: Label,
     /// What the grant says of the answer.
     answer: Label,
-    day: Date,
-    set_aside: MicroUsd,
 }

@@ -190,13 +190,22 @@ pub fn random_boot() -> Result<Boot, getrandom::Error> {
 }
 
 /// Settles every call that was under way when brokerd died: that its end is unknown goes into the
-/// ledger first, so that dying here again loses nothing, and then on record.
+/// ledger first, so that dying here again loses nothing, and then on record. What was set aside for
+/// calls that never began is given back.
 fn settle(
     ledger: &mut Ledger,
     log: &mut Log,
     open_intents: &BTreeMap<u64, OpenIntent>,
     now: fn() -> Timestamp,
 ) -> Result<(), StartError> {
+    ledger.begin(Durability::Disk)?;
+    ledger.settle_set_aside(|seq| open_intents.contains_key(&seq))?;
+    for (seq, intent) in open_intents {
+        if let Some((key, stored)) = unknown_end(*seq, intent) {
+            ledger.put_call(&key, &stored)?;
+        }
+    }
+    ledger.commit()?;
     if open_intents.is_empty() {
         return Ok(());
     }
@@ -204,13 +213,6 @@ fn settle(
         calls = open_intents.len(),
         "calls were under way at the last end"
     );
-    ledger.begin(Durability::Disk)?;
-    for (seq, intent) in open_intents {
-        if let Some((key, stored)) = unknown_end(*seq, intent) {
-            ledger.put_call(&key, &stored)?;
-        }
-    }
-    ledger.commit()?;
     for (seq, intent) in open_intents {
         let record = Record {
             intent: Some(*seq),

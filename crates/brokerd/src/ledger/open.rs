@@ -97,6 +97,14 @@ const MIGRATIONS: &[&str] = &[
     BEFORE UPDATE OF id, session, call, tool, binding, shown ON approvals
     BEGIN SELECT RAISE(ABORT, 'what was shown stays'); END;
 ",
+    "
+    CREATE TABLE set_aside (
+        intent INTEGER PRIMARY KEY,
+        tool   TEXT NOT NULL,
+        day    TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0)
+    );
+",
 ];
 
 /// How many compiled statements are kept.

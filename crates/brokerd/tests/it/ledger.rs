@@ -6,6 +6,7 @@ use bxcore::code::Code;
 use bxcore::guardrails::ToolRules;
 use bxcore::id::CallId;
 use bxcore::label::{Class, Label};
+use bxcore::money::MicroUsd;
 use bxcore::transcript::CallOutcome;
 use bxcore::wire::brokerd::CallResult;
 use std::collections::BTreeSet;
@@ -221,4 +222,38 @@ fn what_cannot_be_read_counts_as_the_strictest() {
     let ledger = open(folder.path());
     let row = ledger.session(&session("s")).unwrap().unwrap();
     assert_eq!(row.rules.allow, Some(BTreeSet::new()));
+}
+
+/// Killed between what is set aside and its intent: the call was not made, and costs nothing. With
+/// its intent on record it may have been, and is charged whole.
+#[test]
+fn what_is_set_aside_is_charged_once_and_only_for_what_may_have_been_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ledger = open(folder.path());
+    let day = |text: &str| text.parse::<jiff::civil::Date>().unwrap();
+    let (today, tomorrow) = (day("2026-11-30"), day("2026-12-01"));
+    let usd = |micros| MicroUsd::from_micros(micros).unwrap();
+    for (intent, tool, day) in [
+        (4, "consult", today),
+        (5, "consult", today),
+        (6, "consult", today),
+        (7, "provider:big", tomorrow),
+    ] {
+        ledger.set_aside(intent, tool, day, usd(500)).unwrap();
+    }
+    ledger.charge(4, usd(30)).unwrap();
+    ledger.charge(4, usd(30)).unwrap();
+    let spent = |ledger: &Ledger| {
+        let of = |tool, day| ledger.spent(tool, day).unwrap().micros();
+        (of("consult", today), of("provider:big", tomorrow))
+    };
+    assert_eq!(spent(&ledger), (1030, 500));
+    drop(ledger);
+    let mut ledger = open(folder.path());
+    for _ in 0..2 {
+        ledger.settle_set_aside(|intent| intent == 6).unwrap();
+        assert_eq!(spent(&ledger), (530, 0));
+    }
+    ledger.charge(6, usd(0)).unwrap();
+    assert_eq!(spent(&ledger), (530, 0), "it is settled");
 }

@@ -99,7 +99,10 @@ impl Core {
         let (day, set_aside) = (self.today(), request.call.reserved);
         let counted = self
             .writing(batch)
-            .and_then(|()| self.ledger.set_aside(tool.as_str(), day, set_aside))
+            .and_then(|()| {
+                let intent = self.next_number(batch);
+                self.ledger.set_aside(intent, tool.as_str(), day, set_aside)
+            })
             .and_then(|()| self.ledger.put_model_call(session, *call));
         if let Err(error) = counted {
             return batch.give(reply, Err(error.into()));
@@ -118,8 +121,6 @@ impl Core {
             intent,
             label,
             answer,
-            day,
-            set_aside,
         };
         self.leading.insert(key.clone(), leading);
         batch.after(move |core, done| {
@@ -128,9 +129,14 @@ impl Core {
                 provider,
                 body,
             });
-            let is_lost = ticket.is_err();
-            if reply.send(ticket).is_err() || is_lost {
-                core.leading.remove(&key);
+            let is_allowed = ticket.is_ok();
+            let is_wanted = reply.send(ticket).is_ok();
+            if is_allowed && is_wanted {
+                return;
+            }
+            core.leading.remove(&key);
+            if is_allowed {
+                core.give_back(intent);
             }
         });
         Ok(())

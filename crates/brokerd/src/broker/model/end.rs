@@ -63,9 +63,7 @@ impl Core {
         batch: &Batch,
     ) -> Result<Label, LedgerError> {
         self.writing(batch)?;
-        let (tool, cost) = (leading.tool.as_str(), end.charge.usd);
-        self.ledger
-            .charge(tool, leading.day, leading.set_aside, cost)?;
+        self.ledger.charge(leading.intent, end.charge.usd)?;
         let label = leading.label.join(leading.answer);
         self.ledger.raise(&key.session, label)
     }
