@@ -1,8 +1,9 @@
 //! What the keeper does where nobody waits for its answer, or where the ledger refuses something.
 
+use super::approving::Approving;
 use super::core::{Core, Policy};
 use super::job::{Begun, Job};
-use super::open::{Opened, open};
+use super::open::{Opened, Outside, open};
 use crate::audit::{Boot, CHECKPOINT_RECORDS};
 use crate::config;
 use crate::consult::{CONSULT, Consult};
@@ -19,7 +20,7 @@ use bxcore::tool::ToolName;
 use bxcore::wire::brokerd::{CallRequest, Register};
 use bxkit::home::Home;
 use jiff::Timestamp;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 const CONFIG: &str = "[consult]\nurl = \"http://127.0.0.1:9/\"\nmodel = \"big-1\"\n\
     secret = \"key\"\nprice = { prompt = \"3\", completion = \"15\" }\n\
@@ -50,7 +51,13 @@ impl Desk {
         let opened = open(&home, loaded, tools, boot, Timestamp::now).unwrap();
         let fetcher = Fetcher::new(None);
         let opened = opened
-            .with_outside(secrets, Some(consult), fetcher, Providers::default())
+            .with_outside(Outside {
+                secrets,
+                consult: Some(consult),
+                fetcher,
+                providers: Providers::default(),
+                webhook: None,
+            })
             .unwrap();
         let core = core(opened);
         let mut desk = Self {
@@ -96,7 +103,8 @@ fn core(opened: Opened) -> Core {
         ..
     } = opened;
     let policy: Policy = policy;
-    Core::new(policy, workspaces.places(), ledger, log, now)
+    let approving = Approving::new(watch::Sender::new(0));
+    Core::new(policy, workspaces.places(), ledger, log, approving, now)
 }
 
 fn session() -> SessionId {
