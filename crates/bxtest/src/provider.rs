@@ -7,3 +7,4 @@ mod tls;
 
 pub use script::{Answer, StreamEnd, completion, event};
 pub use server::{Provider, Seen};
+pub use tls::{Pem, certificate};

@@ -8,6 +8,7 @@ use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
 use serde_json::{Value, json};
+use std::path::Path;
 
 const SECRET: &str = "sk-canary-0815-house";
 const GRANT: &str = "[[grant]]\ntool = \"consult\"\nmax_taint = \"private\"\n";
@@ -267,6 +268,53 @@ fn a_secret_that_others_can_read_stops_the_house_and_is_not_told() {
     );
     assert!(up.stderr.contains("elsewhere"), "{}", up.stderr);
     assert!(!up.stderr.contains(SECRET), "{}", up.stderr);
+}
+
+/// Brought down as by a fault of their own, in a house that may dump all it wants: what was in
+/// memory stays nowhere.
+#[test]
+fn a_role_that_crashes_leaves_no_secret_behind() {
+    let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
+    let home = &house.home;
+    let unlimited = ["--core=unlimited".to_owned()];
+    let up = home.cmd("boxmaker").arg("up");
+    let up = up.under(Path::new("prlimit"), &unlimited).spawn();
+    up.until("brokerd is there", || home.role_pid("brokerd").is_some());
+    assert_eq!(house.ask("chat-c")["outcome"], "completed");
+    for role in ["brokerd", "loopd", "inferproxy"] {
+        let pid = home.role_pid(role).unwrap();
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let core = limits
+            .lines()
+            .find(|line| line.starts_with("Max core file size"));
+        let core: Vec<&str> = core.unwrap().split_whitespace().skip(4).take(2).collect();
+        assert_eq!(core, ["0", "0"], "{role}");
+        home.abort_role(role);
+        up.until("the role is started anew", || {
+            home.role_pid(role).is_some_and(|new| new != pid)
+        });
+    }
+    assert_eq!(up.terminate().code(), Some(0));
+    let mut folders = vec![home.path().to_owned()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.is_file() && !path.ends_with("secrets/elsewhere") {
+                let bytes = std::fs::read(&path).unwrap();
+                let mut windows = bytes.windows(SECRET.len());
+                assert!(
+                    !windows.any(|at| at == SECRET.as_bytes()),
+                    "{}",
+                    path.display()
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 10, "there is something to look into");
 }
 
 /// Killed between the record and the first byte, or after the last: nothing is ever sent without

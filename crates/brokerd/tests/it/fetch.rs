@@ -164,12 +164,17 @@ async fn without_a_grant_it_is_denied_and_not_offered_and_a_secret_is_in_no_addr
 /// What a fetch of an address prints in a network namespace where 9.9.9.9 is a host with a page, and
 /// what that host and this one were asked for.
 fn in_a_network(url: &str) -> (String, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let pem = bxtest::provider::certificate(&["tea.example.org"]);
+    std::fs::write(folder.path().join("host.pem"), pem.host).unwrap();
+    std::fs::write(folder.path().join("authority.pem"), pem.authority).unwrap();
     let ran = std::process::Command::new("unshare")
-        .args(["--user", "--map-root-user", "--net", "python3"])
+        .args(["--user", "--map-root-user", "--net", "--mount", "python3"])
         .arg(concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/tests/it/fetch/network.py"
         ))
+        .arg(folder.path())
         .arg(env!("CARGO_BIN_EXE_brokerd-probe"))
         .args(["fetch", url])
         .output()
@@ -207,4 +212,28 @@ fn a_page_of_the_public_network_is_fetched_and_leads_to_no_other_place() {
     assert!(asked.is_empty(), "{asked:?}");
     let (said, _) = in_a_network("https://9.9.9.9/page");
     assert!(said.starts_with("fetch-failed: "), "{said}");
+}
+
+/// By a name that is looked up, and with a certificate that is checked against the system's
+/// authorities.
+#[test]
+fn a_page_is_fetched_over_https_by_its_name_and_from_nobody_else() {
+    let (said, asked) = in_a_network("https://tea.example.org/moved");
+    assert_eq!(
+        said,
+        "fetched: https://tea.example.org/page\n\nTea\nWarm & dry.\n"
+    );
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    // The certificate is another host's.
+    let (said, asked) = in_a_network("https://other.example.org/page");
+    assert!(said.starts_with("fetch-failed: "), "{said}");
+    assert!(asked.is_empty(), "{asked:?}");
+    for url in [
+        "https://inside.example.org/page",
+        "http://inside.example.org/page",
+    ] {
+        let (said, asked) = in_a_network(url);
+        assert!(said.starts_with("fetch-refused: "), "{said}");
+        assert!(asked.is_empty(), "{asked:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Parts of brokerd as processes of their own, for tests without the whole executable: those that
 //! it starts for a sandbox, and a fetch.
 
+use brokerd::egress::Roots;
 use brokerd::fetch::Fetcher;
 use brokerd::sandbox::{LAUNCHER_WORD, STAGE_WORD, run_launcher, run_stage};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ fn fetch(url: &str) -> ExitCode {
     ) else {
         return ExitCode::from(bxkit::exit::FAILED);
     };
-    let output = runtime.block_on(Fetcher::new(None).fetch(url, &grant));
+    let output = runtime.block_on(Fetcher::new(Roots::of_system().ok()).fetch(url, &grant));
     let failure = output.failure.map_or("fetched", bxcore::code::Code::as_str);
     let printed = std::io::Write::write_all(
         &mut std::io::stdout(),

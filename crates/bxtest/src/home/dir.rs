@@ -138,6 +138,18 @@ impl TestHome {
         pid
     }
 
+    /// Ends a role as a fault of its own would (SIGABRT), which dumps its memory where that is
+    /// allowed; gives the process that is gone.
+    ///
+    /// # Panics
+    /// When nobody listens on its socket.
+    pub fn abort_role(&self, role: &str) -> u32 {
+        let pid = self.running_role(role);
+        procs::signal(pid, Signal::ABORT);
+        procs::wait_gone(pid);
+        pid
+    }
+
     /// Stops a role in its tracks (SIGSTOP), so that it lives and does nothing; gives its process.
     ///
     /// # Panics
