@@ -181,7 +181,7 @@ fn the_owners_checkpoint_finds_a_cut_log() {
     assert_eq!(up.terminate().code(), Some(0));
     let file = home.path().join("checkpoint");
     std::fs::write(&file, &signed).unwrap();
-    let verify = |file: &std::path::Path| {
+    let verify = |file: &Path| {
         let verified = home
             .cmd("boxmaker")
             .args(["audit", "verify", "--checkpoint"]);
