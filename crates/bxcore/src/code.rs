@@ -133,6 +133,16 @@ codes! {
     /// The limit on tool rounds ended the turn without an answer.
     IterationsExhausted = "iterations-exhausted", 409;
 
+    // Memory.
+    /// A memory file can't be read as one: a link, a pipe, too long, not text.
+    MemoryFileUnusable = "memory-file-unusable", 409;
+    /// A memory file was changed by somebody else in the middle of a write.
+    MemoryChanged = "memory-changed", 409;
+    /// A memory file has no entry of this id.
+    MemoryEntryUnknown = "memory-entry-unknown", 404;
+    /// A memory entry, a memory file or the memory folder has reached its limit.
+    MemoryFull = "memory-full", 413;
+
     // The box.
     /// A configuration file is wrong.
     ConfigInvalid = "config-invalid", 500;

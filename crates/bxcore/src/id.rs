@@ -11,6 +11,13 @@ pub const MAX_BACKEND_NAME_BYTES: usize = 32;
 /// The longest id of an approval, in bytes.
 pub const MAX_APPROVAL_ID_BYTES: usize = 16;
 
+/// The longest name of a memory file, in bytes, without its ending.
+pub const MAX_MEMORY_FILE_BYTES: usize = 40;
+/// The longest id of a memory entry, in bytes.
+pub const MAX_ENTRY_ID_BYTES: usize = 32;
+/// What the name of a memory file ends with on disk.
+pub const MEMORY_FILE_ENDING: &str = ".md";
+
 /// An id that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{shown}` is not a {what}: it must be 1 to {max} characters of a-z, 0-9 and -")]
@@ -91,6 +98,38 @@ text_id! {
 text_id! {
     /// The id of a request for the owner's approval: short enough to type.
     ApprovalId, "approval id", MAX_APPROVAL_ID_BYTES
+}
+
+text_id! {
+    /// The name of a file in the memory folder, without its ending.
+    MemoryFile, "name of a memory file", MAX_MEMORY_FILE_BYTES
+}
+text_id! {
+    /// The id of an entry in a memory file, unique in that file.
+    EntryId, "id of a memory entry", MAX_ENTRY_ID_BYTES
+}
+
+impl MemoryFile {
+    /// What the model and its owner are. Nothing that is untrusted is written here.
+    pub fn identity() -> Self {
+        Self("identity".to_owned())
+    }
+
+    /// Where notes go that name no file.
+    pub fn notes() -> Self {
+        Self("notes".to_owned())
+    }
+
+    /// Reads a name as people and models write it: with its ending or without.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let text = text.trim();
+        Self::new(text.strip_suffix(MEMORY_FILE_ENDING).unwrap_or(text))
+    }
+
+    /// The name on disk.
+    pub fn file_name(&self) -> String {
+        format!("{}{MEMORY_FILE_ENDING}", self.0)
+    }
 }
 
 impl SessionId {

@@ -11,6 +11,7 @@ pub mod guardrails;
 pub mod id;
 pub mod json;
 pub mod label;
+pub mod memory;
 pub mod money;
 pub mod net;
 pub mod problem;

@@ -1,0 +1,6 @@
+//! Memory files that a person can edit, and a search over them and over transcripts.
+//!
+//! It decides nothing about who may read what: whatever it gives carries the label of its writer,
+//! and brokerd joins that to the reader's before the reader gets it.
+
+pub mod file;

@@ -1,0 +1,1 @@
+//! What memoryd does for those who call it.
