@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// The version that is written. Readers accept every version from 1 to this one.
 pub const TRANSCRIPT_VERSION: u32 = 1;
 
+/// A transcript's name in its session's folder.
+pub const TRANSCRIPT_FILE: &str = "log.jsonl";
+
 /// One line of a transcript.
 ///
 /// Reading is done by hand, in [`parse_line`]: the messages are raw JSON text, which the derived

@@ -4,5 +4,6 @@ pub mod approval;
 pub mod brokerd;
 pub mod inferproxy;
 pub mod loopd;
+pub mod memoryd;
 pub mod provider;
 pub mod supervisor;

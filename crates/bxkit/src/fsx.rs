@@ -42,6 +42,22 @@ pub enum PrivateFileError {
 /// syncing the folder. A reader sees the old content or the new, never a mixture. `mode` is the
 /// file's mode, for example `0o600`.
 pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    write_atomic_if(path, bytes, mode, || Ok(()))
+}
+
+/// Replaces a file's content as [`write_atomic`] does, unless a last look says no.
+///
+/// `look` is called when all that is left to do is the rename, so that what it sees is what is
+/// replaced, but for the moment in between.
+///
+/// # Errors
+/// Writing fails, or `look` does; the file is then as it was.
+pub fn write_atomic_if(
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+    look: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     let folder = folder_of(path);
     let (temporary, mut file) = create_beside(path, mode)?;
     let written = file
@@ -49,6 +65,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         // The mode given to open is cut by the umask; the caller asked for this one exactly.
         .and_then(|()| rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(Into::into))
         .and_then(|()| file.sync_all())
+        .and_then(|()| look())
         .and_then(|()| std::fs::rename(&temporary, path));
     if let Err(error) = written {
         // The write failed already; a leftover file is the smaller of the two troubles.
@@ -206,6 +223,17 @@ mod tests {
         let target = folder.path().join("folder");
         std::fs::create_dir(&target).unwrap();
         write_atomic(&target, b"x", 0o600).unwrap_err();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_last_look_can_keep_the_old_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = private(folder.path(), "a", b"old");
+        let refused = || Err(io::ErrorKind::ResourceBusy.into());
+        let error = write_atomic_if(&path, b"new", 0o600, refused).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 

@@ -16,4 +16,5 @@ pub mod fault;
 pub mod home;
 pub mod llama;
 pub mod provider;
+pub mod transcript;
 pub mod wire;

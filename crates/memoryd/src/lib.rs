@@ -4,3 +4,6 @@
 //! and brokerd joins that to the reader's before the reader gets it.
 
 pub mod file;
+pub mod folder;
+pub mod index;
+pub mod memory;

@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A transcript's name in its session's folder.
-pub(super) const LOG_NAME: &str = "log.jsonl";
+pub(super) const LOG_NAME: &str = bxcore::transcript::TRANSCRIPT_FILE;
 /// How many transcript files are kept open.
 const MAX_OPEN_FILES: usize = 256;
 

@@ -1,0 +1,7 @@
+//! What may be asked of memory files: changes for sessions, lists, the baseline. Blocks.
+
+mod baseline;
+mod change;
+
+pub use baseline::{DEFAULT_BASELINE_BYTES, baseline};
+pub use change::change;
