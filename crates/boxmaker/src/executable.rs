@@ -56,6 +56,7 @@ impl Launcher for Executable {
                 })?;
                 brokerd::config::load(home, file, &tools.specs()).map(drop)?;
             }
+            Role::Memoryd => memoryd::config::Config::load(file).map(drop)?,
             Role::Inferproxy => {
                 let check = inferproxy::config::check;
                 bxkit::config::load_checked::<inferproxy::config::Settings>(file, check)

@@ -24,6 +24,7 @@ pub fn run(name: Option<&OsStr>) -> ExitCode {
         Ok(Role::Loopd) => loopd::run(),
         Ok(Role::Brokerd) => brokerd::run(own_executable()),
         Ok(Role::Inferproxy) => inferproxy::run(),
+        Ok(Role::Memoryd) => memoryd::run(),
         Err(error) => {
             let problem = Problem::new(Code::BadRequest, error.to_string())
                 .hint("roles are started by `boxmaker up`, not by hand");

@@ -14,11 +14,13 @@ pub enum Role {
     Brokerd,
     /// The way to a local model.
     Inferproxy,
+    /// Memory files, and the search over them and over transcripts.
+    Memoryd,
 }
 
 impl Role {
     /// Every role, in the order in which the supervisor starts them.
-    pub const ALL: [Self; 3] = [Self::Inferproxy, Self::Brokerd, Self::Loopd];
+    pub const ALL: [Self; 4] = [Self::Inferproxy, Self::Memoryd, Self::Brokerd, Self::Loopd];
 
     /// The role's name in configuration, sockets and messages.
     pub const fn name(self) -> &'static str {
@@ -26,6 +28,7 @@ impl Role {
             Self::Loopd => "loopd",
             Self::Brokerd => "brokerd",
             Self::Inferproxy => "inferproxy",
+            Self::Memoryd => "memoryd",
         }
     }
 }
@@ -38,7 +41,7 @@ impl fmt::Display for Role {
 
 /// A word that names no role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a role; the roles are inferproxy, brokerd and loopd")]
+#[error("`{0}` is not a role; the roles are inferproxy, memoryd, brokerd and loopd")]
 pub struct UnknownRole(pub String);
 
 impl FromStr for Role {

@@ -20,7 +20,7 @@ pub(crate) const MAX_CONCURRENCY: usize = 256;
 const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// The roles, as their sockets are named.
-pub(crate) const ROLES: [&str; 3] = ["loopd", "brokerd", "inferproxy"];
+pub(crate) const ROLES: [&str; 4] = ["loopd", "brokerd", "memoryd", "inferproxy"];
 
 /// What a turn needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +123,7 @@ impl<'h> House<'h> {
     }
 
     /// The process of each role, in the order of [`ROLES`].
-    pub(crate) fn roles(&self) -> [u32; 3] {
+    pub(crate) fn roles(&self) -> [u32; 4] {
         ROLES.map(|role| self.home.role_pid(role).unwrap())
     }
 }

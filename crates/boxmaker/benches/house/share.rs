@@ -91,7 +91,7 @@ fn bare_time(model: &Model) -> Duration {
 struct Share {
     first: Duration,
     turn: Duration,
-    work: [Duration; 3],
+    work: [Duration; 4],
 }
 
 fn house_time(model: &Model, parent: &Path) -> Share {

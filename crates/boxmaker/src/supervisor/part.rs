@@ -14,9 +14,10 @@ pub(crate) enum Part {
 
 impl Part {
     /// The order in which parts are stopped: whoever calls others goes before them.
-    pub(crate) const STOP_ORDER: [Self; 4] = [
+    pub(crate) const STOP_ORDER: [Self; 5] = [
         Self::Role(Role::Loopd),
         Self::Role(Role::Brokerd),
+        Self::Role(Role::Memoryd),
         Self::Role(Role::Inferproxy),
         Self::Starter,
     ];

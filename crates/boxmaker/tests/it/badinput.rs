@@ -92,7 +92,7 @@ fn a_home_on_a_full_disk_fails_with_a_code_and_goes_on_when_there_is_space() {
     let home = TestHome::with_server(&server);
     let disk = SmallDisk::new(&home.state_dir(), 8 * 1024);
     let up: Child<'_> = disk.wrap(home.cmd("boxmaker").arg("up")).spawn();
-    for role in ["inferproxy", "brokerd", "loopd"] {
+    for role in ["inferproxy", "memoryd", "brokerd", "loopd"] {
         up.until(role, || home.role_pid(role).is_some());
     }
     let loopd = home.role_pid("loopd").unwrap();
@@ -155,7 +155,7 @@ fn an_audit_log_without_space_stops_everything_and_loses_nothing() {
     let home = TestHome::with_server(&server);
     let disk = SmallDisk::new(&home.state_dir().join("audit"), 64);
     let up: Child<'_> = disk.wrap(home.cmd("boxmaker").arg("up")).spawn();
-    for role in ["inferproxy", "brokerd", "loopd"] {
+    for role in ["inferproxy", "memoryd", "brokerd", "loopd"] {
         up.until(role, || home.role_pid(role).is_some());
     }
     let audit = disk.seen_by(home.role_pid("brokerd").unwrap());

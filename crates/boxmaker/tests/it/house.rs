@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ROLES: [&str; 3] = ["loopd", "brokerd", "inferproxy"];
+const ROLES: [&str; 4] = ["loopd", "brokerd", "memoryd", "inferproxy"];
 
 pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -5,7 +5,7 @@ use bxtest::llama::{LlamaServer, Reply};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-const ROLES: [&str; 3] = ["inferproxy", "brokerd", "loopd"];
+const ROLES: [&str; 4] = ["inferproxy", "memoryd", "brokerd", "loopd"];
 
 /// How long something may take that has no reason to take long.
 const SOON: Duration = Duration::from_secs(30);
@@ -184,7 +184,7 @@ fn a_question_in_the_moment_of_a_restart_is_answered() {
         .start_blocking();
     let home = TestHome::with_server(&server);
     let up = home.up();
-    for name in ["inferproxy", "brokerd"] {
+    for name in ["inferproxy", "memoryd", "brokerd"] {
         let killed = home.kill_role(name);
         let ask = home
             .cmd("boxmaker")

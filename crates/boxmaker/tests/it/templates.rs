@@ -43,6 +43,7 @@ fn a_wrong_key_is_named_with_its_place() {
             "[[grant]]\ntol = \"x\"\n",
             "brokerd.toml:2:1",
         ),
+        (Role::Memoryd, "baseline = 1\n", "memoryd.toml:1:1"),
         (Role::Inferproxy, "wire_dum = true\n", "inferproxy.toml:1:1"),
     ] {
         let file = home.config_file(role);

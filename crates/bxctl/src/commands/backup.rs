@@ -1,7 +1,7 @@
 //! `backup`: one folder with everything that is kept.
 //!
 //! loopd copies what it writes, brokerd's own code copies its database. The sessions' files, the
-//! configuration and the audit log, which only grows, are plain files and copied from here. Secrets,
+//! configuration, memory and the audit log, which only grows, are plain files and copied from here. Secrets,
 //! logs and the starter engine are left out.
 
 use crate::context::Context;
@@ -58,6 +58,7 @@ pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
         (home.workspaces_dir(), "workspaces"),
         (home.config_dir().to_owned(), "config"),
         (home.audit_dir(), "audit"),
+        (home.memory_dir(), "memory"),
     ] {
         let copied = copy(&from, &folder.join(to), MAX_DEPTH);
         report.bytes += copied.map_err(|failed| failed.problem())?;

@@ -87,7 +87,7 @@ fn init_writes_what_is_missing_and_keeps_what_is_there() {
     let first = bxctl(home.path(), &["init", "--json"]);
     assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
     let answer: serde_json::Value = serde_json::from_slice(&first.stdout).unwrap();
-    assert_eq!(answer["written"].as_array().unwrap().len(), 3);
+    assert_eq!(answer["written"].as_array().unwrap().len(), 4);
     let mine = home.path().join("config/loopd.toml");
     std::fs::write(&mine, "# mine\n").unwrap();
     std::fs::remove_file(home.path().join("config/brokerd.toml")).unwrap();

@@ -65,6 +65,8 @@ impl Home {
             self.audit_dir(),
             self.secrets_dir(),
             self.logs_dir(),
+            self.memory_dir(),
+            self.memoryd_dir(),
         ] {
             folder::make_private(&folder)?;
         }
@@ -154,6 +156,16 @@ impl Home {
     /// The database of brokerd.
     pub fn broker_db(&self) -> PathBuf {
         self.place.state.join("brokerd.db")
+    }
+
+    /// The memory files, which the owner may edit.
+    pub fn memory_dir(&self) -> PathBuf {
+        self.place.state.join("memory")
+    }
+
+    /// The folder of memoryd's index, which may be deleted at any time.
+    pub fn memoryd_dir(&self) -> PathBuf {
+        self.place.state.join("memoryd")
     }
 
     /// The secrets, one file each.

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub const CALLS: &[(Role, Role)] = &[
     (Role::Loopd, Role::Inferproxy),
     (Role::Loopd, Role::Brokerd),
+    (Role::Loopd, Role::Memoryd),
+    (Role::Brokerd, Role::Memoryd),
 ];
 
 /// What a role needs to know to be called and to call.

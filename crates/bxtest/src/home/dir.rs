@@ -114,7 +114,7 @@ impl TestHome {
     /// Starts `boxmaker up` and waits until every role's socket is there.
     pub fn up(&self) -> Child<'_> {
         let child = self.cmd("boxmaker").arg("up").spawn();
-        for role in ["inferproxy", "brokerd", "loopd"] {
+        for role in ["inferproxy", "memoryd", "brokerd", "loopd"] {
             child.until(&format!("{role} listens"), || {
                 procs::listener(&self.socket(role)).is_some()
             });

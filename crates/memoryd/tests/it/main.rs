@@ -9,4 +9,5 @@
 
 mod files;
 mod index;
+mod role;
 mod support;

@@ -4,6 +4,7 @@ use super::*;
 
 const LOOPD: Part = Part::Role(Role::Loopd);
 const BROKERD: Part = Part::Role(Role::Brokerd);
+const MEMORYD: Part = Part::Role(Role::Memoryd);
 const INFERPROXY: Part = Part::Role(Role::Inferproxy);
 
 /// A machine whose roles all run and answer, with process ids by role.
@@ -11,10 +12,10 @@ fn ready() -> Machine {
     let mut machine = Machine::new();
     assert_eq!(
         machine.on(Event::Begin, 0),
-        [INFERPROXY, BROKERD, LOOPD].map(Command::Start),
+        [INFERPROXY, MEMORYD, BROKERD, LOOPD].map(Command::Start),
         "all are started at once"
     );
-    for (pid, part) in [(1, INFERPROXY), (2, BROKERD), (3, LOOPD)] {
+    for (pid, part) in [(1, INFERPROXY), (4, MEMORYD), (2, BROKERD), (3, LOOPD)] {
         assert_eq!(machine.on(Event::Started { part, pid }, 0), []);
         let expect: &[Command] = if part == LOOPD {
             &[Command::AllReady]
@@ -99,6 +100,10 @@ fn exit_78_stops_everything_in_order() {
     assert_eq!(commands[0], Command::Terminate(LOOPD));
     assert_eq!(
         machine.on(ended(LOOPD, Exit::Code(0)), 6)[0],
+        Command::Terminate(MEMORYD)
+    );
+    assert_eq!(
+        machine.on(ended(MEMORYD, Exit::Code(0)), 6)[0],
         Command::Terminate(INFERPROXY)
     );
     let end = machine.on(ended(INFERPROXY, Exit::Code(0)), 7);
@@ -184,7 +189,11 @@ fn a_stop_is_in_order_and_kills_what_does_not_end() {
     // One that dies out of turn is no reason to go on sooner.
     assert_eq!(machine.on(ended(INFERPROXY, Exit::Code(78)), 3), []);
     assert_eq!(
-        machine.on(ended(BROKERD, Exit::Code(0)), 4),
+        machine.on(ended(BROKERD, Exit::Code(0)), 4)[0],
+        Command::Terminate(MEMORYD)
+    );
+    assert_eq!(
+        machine.on(ended(MEMORYD, Exit::Code(0)), 5),
         [Command::Finish(End::Asked)]
     );
 }
@@ -197,6 +206,7 @@ fn a_stop_while_starting_and_backing_off_ends_too() {
     machine.on(Event::Stop(End::Asked), 0);
     assert_eq!(machine.on(Event::Time(timer), 1), []);
     machine.on(ended(BROKERD, Exit::Signal(15)), 1);
+    machine.on(ended(MEMORYD, Exit::Signal(15)), 1);
     assert_eq!(
         machine.on(ended(INFERPROXY, Exit::Signal(15)), 1),
         [Command::Finish(End::Asked)]
@@ -207,11 +217,12 @@ fn a_stop_while_starting_and_backing_off_ends_too() {
 fn whoever_is_in_a_hurry_kills() {
     let mut machine = ready();
     let commands = machine.on(Event::Hurry, 1);
-    for part in [LOOPD, BROKERD, INFERPROXY] {
+    for part in [LOOPD, BROKERD, MEMORYD, INFERPROXY] {
         assert!(commands.contains(&Command::Kill(part)), "{part}");
     }
     machine.on(ended(LOOPD, Exit::Signal(9)), 2);
     machine.on(ended(BROKERD, Exit::Signal(9)), 2);
+    machine.on(ended(MEMORYD, Exit::Signal(9)), 2);
     assert_eq!(
         machine.on(ended(INFERPROXY, Exit::Signal(9)), 2),
         [Command::Finish(End::Asked)]
