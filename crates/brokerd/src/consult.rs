@@ -8,7 +8,7 @@ mod settings;
 pub use answer::read;
 pub use body::{ARGUMENT, body};
 pub use failure::ConsultFailure;
-pub use settings::{ConsultError, Settings};
+pub use settings::{ConsultError, MAX_TIMEOUT_MS, Settings};
 
 use crate::egress::{Bounds, Client, reach};
 use crate::secrets::{SecretName, Secrets};
@@ -108,7 +108,14 @@ impl Consult {
         }
     }
 
+    /// What becomes of a question that was not asked, since too many requests are under way.
+    pub fn busy(&self) -> Output {
+        self.failed(&ConsultFailure::Busy)
+    }
+
     fn failed(&self, failure: &ConsultFailure) -> Output {
+        let (class, cause) = (failure.class(), failure.cause());
+        tracing::warn!(class, cause, "a question got no answer: {failure}");
         metrics::counter!("boxmaker_consult_failures_total", "class" => failure.class())
             .increment(1);
         Output {

@@ -8,7 +8,7 @@ mod reach;
 mod redirect;
 mod target;
 
-pub use fetcher::{DESCRIPTION, Fetcher, is_for_fetch, parameters, url_of};
+pub use fetcher::{DESCRIPTION, Fetcher, TIMEOUT_MS, is_for_fetch, parameters, url_of};
 pub use html::text_of;
 pub use page::{Limits, Page, fetch};
 pub use reach::{Addresses, Dialer, Resolver, SystemResolver, look_up};
@@ -39,6 +39,9 @@ pub enum FetchError {
     /// The exchange itself failed.
     #[error(transparent)]
     Egress(#[from] EgressError),
+    /// Too many requests were under way for too long.
+    #[error("too many requests are under way; nothing was sent")]
+    Busy,
     /// The page broke off.
     #[error("the page was cut off")]
     CutOff(#[source] hyper::Error),
@@ -73,10 +76,19 @@ impl FetchError {
             | Self::Downgrade
             | Self::TooManyRedirects => Code::FetchRefused,
             Self::Egress(_)
+            | Self::Busy
             | Self::CutOff(_)
             | Self::TimedOut { .. }
             | Self::Status(_)
             | Self::NotText => Code::FetchFailed,
+        }
+    }
+
+    /// What lies behind it, for the owner's log.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Egress(error) => error.cause(),
+            _ => None,
         }
     }
 
@@ -88,6 +100,7 @@ impl FetchError {
             Self::Port(_) => "port-not-granted",
             Self::NotPublic(_) => "address-refused",
             Self::Egress(error) => error.class(),
+            Self::Busy => "busy",
             Self::CutOff(_) => "cut-off",
             Self::TimedOut { .. } => "timeout",
             Self::Status(_) => "status",

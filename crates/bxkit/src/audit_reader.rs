@@ -12,7 +12,9 @@ mod segments;
 mod verify;
 mod walk;
 
-pub use checkpoint::{CHECKPOINT_FILE, CheckpointError, last_checkpoint, read_checkpoint};
+pub use checkpoint::{
+    CHECKPOINT_FILE, CheckpointError, KEY_FILE, last_checkpoint, read_checkpoint,
+};
 pub use error::{AuditFault, Place};
 pub use find::{Found, find, payload};
 pub use latest::latest;

@@ -144,6 +144,30 @@ pub fn read_nofollow_private(path: &Path) -> Result<Vec<u8>, PrivateFileError> {
     Ok(bytes)
 }
 
+/// Reads a whole file that a person named, of at most so many bytes. Links are followed, but what
+/// they lead to must be a regular file: a device or a pipe may never end.
+///
+/// # Errors
+/// It can't be read, is no regular file, or is longer.
+pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut options = OpenOptions::new();
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.read(true).open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    // The file may grow while it is read, and some say that they are empty and are not.
+    file.take(max_bytes.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let why = format!("it is larger than {max_bytes} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
 /// The code for a failed file operation: a full disk has its own, anything else is `otherwise`.
 pub fn code_for(error: &io::Error, otherwise: Code) -> Code {
     match error.kind() {
@@ -256,6 +280,31 @@ mod tests {
         assert!(refusal(&private(at, "large", &vec![b'x'; 65_537])).contains("64 KiB"));
         std::fs::hard_link(&good, at.join("second")).unwrap();
         assert!(refusal(&good).contains("more than one link"));
+    }
+
+    #[test]
+    fn what_a_person_names_is_read_if_it_is_a_file_with_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        let file = private(at, "file", b"12345");
+        symlink(&file, at.join("link")).unwrap();
+        for path in [&file, &at.join("link")] {
+            assert_eq!(read_regular(path, 5).unwrap(), b"12345");
+        }
+        let error = read_regular(&file, 4).unwrap_err();
+        assert!(error.to_string().contains("larger than 4 bytes"), "{error}");
+        rustix::fs::mkfifoat(rustix::fs::CWD, at.join("pipe"), Mode::from_raw_mode(0o600)).unwrap();
+        symlink("/dev/zero", at.join("endless")).unwrap();
+        for path in [
+            Path::new("/dev/zero"),
+            &at.join("endless"),
+            &at.join("pipe"),
+            at,
+        ] {
+            let error = read_regular(path, 5).unwrap_err();
+            assert!(error.to_string().contains("regular file"), "{error}");
+        }
+        read_regular(&at.join("missing"), 5).unwrap_err();
     }
 
     #[test]

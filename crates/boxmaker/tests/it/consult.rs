@@ -161,6 +161,17 @@ fn a_captured_request_is_compared_with_the_record() {
     }
     let mut changed = whole.clone();
     *changed.last_mut().unwrap() ^= 1;
+    let endless = house
+        .home
+        .cmd("boxmaker")
+        .args(["audit", "diff", &seq, "--wire", "/dev/zero"])
+        .run()
+        .exited(2);
+    assert!(
+        endless.stderr.contains("regular file"),
+        "{}",
+        endless.stderr
+    );
     let differs = diff(&changed);
     assert_eq!(differs.code(), Some(1));
     let at = format!("different from byte {} on", seen.body.len() - 1);
@@ -188,6 +199,13 @@ fn the_owners_checkpoint_finds_a_cut_log() {
         verified.arg(file).run()
     };
     verify(&file).success();
+    // A device never ends, so none is read.
+    let endless = verify(std::path::Path::new("/dev/zero")).exited(2);
+    assert!(
+        endless.stderr.contains("regular file"),
+        "{}",
+        endless.stderr
+    );
     // What a crash leaves beside the log says nothing against it.
     let beside = home.state_dir().join("audit/checkpoints.jsonl");
     let whole = std::fs::read_to_string(&beside).unwrap();

@@ -9,7 +9,7 @@ use super::record::Record;
 use super::writer::{Log, Synced};
 use bxcore::audit::{Checkpoint, Head, Kind};
 use bxcore::text::hex;
-use bxkit::audit_reader::CHECKPOINT_FILE;
+use bxkit::audit_reader::{CHECKPOINT_FILE, KEY_FILE};
 use bxkit::fsx::{careful, read_nofollow_private, write_atomic};
 use ed25519_dalek::{SECRET_KEY_LENGTH, Signer, SigningKey};
 use jiff::Timestamp;
@@ -21,8 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// After how many records a checkpoint is written.
 pub const CHECKPOINT_RECORDS: u64 = 1_000;
-/// The file of the key, in the log's folder.
-const KEY_FILE: &str = "checkpoint.key";
 
 /// The key, and when something was signed last.
 #[derive(Debug)]

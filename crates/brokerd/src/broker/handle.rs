@@ -7,8 +7,8 @@ use super::keeper::{MAX_QUEUED_JOBS, keep};
 use super::open::Opened;
 use super::outgoing::Errand;
 use crate::approval::Webhook;
-use crate::consult::Consult;
-use crate::fetch::Fetcher;
+use crate::consult::{Consult, MAX_TIMEOUT_MS};
+use crate::fetch::{self, Fetcher};
 use crate::ledger::Key;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
@@ -22,7 +22,8 @@ use bxcore::problem::Problem;
 use bxcore::tool::ToolSpec;
 use bxcore::wire::approval::WAIT_SECS;
 use bxcore::wire::brokerd::{
-    AuditStatus, Authority, CallAnswer, CallRequest, ExplainRequest, Register, Walk,
+    AuditStatus, Authority, CALL_TIMEOUT_SECS, CallAnswer, CallRequest, ExplainRequest, Register,
+    Walk,
 };
 use bxkit::fault;
 use bytes::Bytes;
@@ -36,6 +37,19 @@ use tokio::task::JoinHandle;
 pub const MAX_TOOLS_AT_ONCE: usize = 16;
 /// How many requests leave the box at once; further calls wait.
 pub const MAX_ERRANDS_AT_ONCE: usize = 32;
+/// How long a request waits for its turn to leave.
+const ERRAND_WAIT: Duration = Duration::from_mins(2);
+
+// Whoever asked is there still when the slowest question, after the longest wait, has its end.
+const _: () = assert!(
+    ERRAND_WAIT.as_secs() + MAX_TIMEOUT_MS / 1_000 < CALL_TIMEOUT_SECS,
+    "a question may take longer than its caller waits"
+);
+const _: () = assert!(
+    ERRAND_WAIT.as_secs() + fetch::TIMEOUT_MS / 1_000 < CALL_TIMEOUT_SECS,
+    "a page may take longer than its caller waits"
+);
+
 /// How much earlier a tool is asked to end by itself, with what it has.
 const TOOL_GRACE_SECS: u64 = 10;
 
@@ -220,8 +234,15 @@ impl Broker {
     /// Has done what is on record to be done elsewhere. It has its own bounds of time.
     async fn send(&self, errand: Errand) -> Output {
         let crashed = || Output::failed(&ToolError::Crashed, Label::BOTTOM);
+        let waiting = tokio::time::timeout(ERRAND_WAIT, self.errands.acquire());
+        let Ok(permit) = waiting.await else {
+            return match (&errand, &self.consult) {
+                (Errand::Ask(_), Some(consult)) => consult.busy(),
+                _ => Fetcher::busy(),
+            };
+        };
         // Never closed, as `run` says of the other.
-        let Ok(_permit) = self.errands.acquire().await else {
+        let Ok(_permit) = permit else {
             return crashed();
         };
         match errand {

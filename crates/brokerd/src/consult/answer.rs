@@ -87,7 +87,7 @@ impl Message<'_> {
 /// # Errors
 /// It is none: the class of what it is.
 pub fn read(reply: &Reply, body_bytes: usize) -> Result<Answered, ConsultFailure> {
-    if let Some(refusal) = Refusal::of(reply.status, reply.retry_after.as_deref()) {
+    if let Some(refusal) = Refusal::of(reply.status, reply.retry_after) {
         return Err(refusal.into());
     }
     let completion: Completion<'_> =

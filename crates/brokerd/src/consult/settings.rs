@@ -9,8 +9,10 @@ use bxkit::config::InvalidValue;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// The least and the most of `timeout_ms`. loopd waits longer than the most for any tool.
-const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=600_000;
+/// The most of `timeout_ms`. loopd waits longer for any tool.
+pub const MAX_TIMEOUT_MS: u64 = 600_000;
+/// The least and the most of `timeout_ms`.
+const TIMEOUT_MS: std::ops::RangeInclusive<u64> = 1_000..=MAX_TIMEOUT_MS;
 /// The most of `temperature`, and what it is if left out.
 const MAX_TEMPERATURE: f64 = 0.6;
 

@@ -85,6 +85,16 @@ impl EgressError {
         }
     }
 
+    /// What lies behind it, for the owner's log: the system's words and ours, and none that the
+    /// other side wrote.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Dns { source, .. } | Self::Connect { source, .. } => Some(source.to_string()),
+            Self::Tls { source, .. } => Some(tls_cause(source)),
+            _ => None,
+        }
+    }
+
     /// Whether a byte of the request may have left.
     pub const fn may_have_been_sent(&self) -> bool {
         match self {
@@ -96,5 +106,35 @@ impl EgressError {
             Self::Broken(_) | Self::CutOff(_) | Self::TooLong { .. } | Self::Stalled { .. } => true,
             Self::TimedOut { sent, .. } => *sent,
         }
+    }
+}
+
+/// What TLS has against the other side. Its certificate's names are its own words.
+fn tls_cause(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(fault)) => certificate_cause(fault).to_owned(),
+        Some(rustls::Error::AlertReceived(alert)) => format!("it ended the handshake: {alert:?}"),
+        Some(_) => "what it speaks is no TLS that we accept".to_owned(),
+        // Something of the connection's, in the system's words.
+        None => error.kind().to_string(),
+    }
+}
+
+fn certificate_cause(fault: &rustls::CertificateError) -> &'static str {
+    use rustls::CertificateError as Fault;
+    match fault {
+        Fault::UnknownIssuer => "its certificate is by an authority that is not trusted here",
+        Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
+            "its certificate is for another name"
+        }
+        Fault::Expired | Fault::ExpiredContext { .. } => {
+            "its certificate has expired; or this machine's clock is wrong"
+        }
+        Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
+            "its certificate is not valid yet; or this machine's clock is wrong"
+        }
+        Fault::Revoked => "its certificate was revoked",
+        _ => "its certificate does not hold",
     }
 }

@@ -4,6 +4,7 @@ use super::connect::connect;
 use super::endpoint::Endpoint;
 use super::error::EgressError;
 use super::incoming::Incoming;
+use super::retry_after::RetryAfter;
 use super::speak::{Answer, USER_AGENT, speak};
 use super::stream::Stream;
 use super::tls::Roots;
@@ -31,8 +32,8 @@ pub struct Reply {
     /// Its status.
     pub status: StatusCode,
     /// When to ask again, as the other side says.
-    pub retry_after: Option<String>,
-    /// Its body.
+    pub retry_after: Option<RetryAfter>,
+    /// Its body; nothing where the status is not 200.
     pub body: Bytes,
 }
 
@@ -110,8 +111,12 @@ impl Client {
     ) -> Result<Reply, EgressError> {
         let Answer { response, driver } = self.begin(bearer, body, JSON, sent).await?;
         let status = response.status();
-        let retry_after = shown(response.headers(), &header::RETRY_AFTER);
-        let body = read_whole(response.into_body(), max_bytes).await?;
+        let retry_after = RetryAfter::of(response.headers());
+        // What is no answer tells everything by its status, whether or not its body ever ends.
+        let body = match status {
+            StatusCode::OK => read_whole(response.into_body(), max_bytes).await?,
+            _ => Bytes::new(),
+        };
         drop(driver);
         Ok(Reply {
             status,

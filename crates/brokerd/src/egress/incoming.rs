@@ -2,6 +2,7 @@
 
 use super::error::EgressError;
 use super::exchange::shown;
+use super::retry_after::RetryAfter;
 use super::speak::Answer;
 use axum::http::{StatusCode, header};
 use bytes::Bytes;
@@ -25,8 +26,8 @@ impl Incoming {
     }
 
     /// When to ask again, as the other side says.
-    pub fn retry_after(&self) -> Option<String> {
-        shown(self.answer.response.headers(), &header::RETRY_AFTER)
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        RetryAfter::of(self.answer.response.headers())
     }
 
     /// Whether it is a stream of events, and not packed in any way.

@@ -1,5 +1,6 @@
 //! What a status says that is no answer. Pure; the other side's own words are not read.
 
+use super::retry_after::RetryAfter;
 use axum::http::StatusCode;
 
 /// Why a model service answered, and not with an answer.
@@ -21,8 +22,8 @@ pub enum Refusal {
     #[error("there is no such address or model (404)")]
     NotFound,
     /// It is asked too often.
-    #[error("it is being asked too often (429){}", after(.0.as_deref()))]
-    RateLimited(Option<String>),
+    #[error("it is being asked too often (429){}", after(.0.as_ref()))]
+    RateLimited(Option<RetryAfter>),
     /// It refuses for another reason.
     #[error("it refused the request ({0})")]
     Rejected(u16),
@@ -36,7 +37,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// Reads a status; none where it promises an answer.
-    pub fn of(status: StatusCode, retry_after: Option<&str>) -> Option<Self> {
+    pub fn of(status: StatusCode, retry_after: Option<RetryAfter>) -> Option<Self> {
         let number = status.as_u16();
         Some(match status {
             StatusCode::OK => return None,
@@ -44,7 +45,7 @@ impl Refusal {
             StatusCode::PAYMENT_REQUIRED => Self::PaymentRequired,
             StatusCode::FORBIDDEN => Self::Forbidden,
             StatusCode::NOT_FOUND => Self::NotFound,
-            StatusCode::TOO_MANY_REQUESTS => Self::RateLimited(retry_after.map(str::to_owned)),
+            StatusCode::TOO_MANY_REQUESTS => Self::RateLimited(retry_after),
             other if other.is_redirection() => Self::Redirect(number),
             other if other.is_client_error() => Self::Rejected(number),
             other if other.is_server_error() => Self::ServerError(number),
@@ -73,12 +74,8 @@ impl Refusal {
     }
 }
 
-fn after(retry_after: Option<&str>) -> String {
-    let plain = |text: &&str| {
-        text.bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b" ,:".contains(&b))
-    };
-    let text = retry_after.filter(plain);
-    text.map(|text| format!("; it says to try again after: {text}"))
+fn after(retry_after: Option<&RetryAfter>) -> String {
+    retry_after
+        .map(|after| format!("; it says to try again {after}"))
         .unwrap_or_default()
 }

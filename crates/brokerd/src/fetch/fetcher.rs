@@ -19,7 +19,7 @@ pub const DESCRIPTION: &str = "Fetches a page of the public web by its address a
 /// The name of the tool's one argument.
 const ARGUMENT: &str = "url";
 /// How long a fetch may take, redirects included, in milliseconds.
-const TIMEOUT_MS: u64 = 30_000;
+pub const TIMEOUT_MS: u64 = 30_000;
 /// How much of a page is read, in bytes.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
@@ -71,16 +71,27 @@ impl Fetcher {
                 };
                 Output::ok(format!("{}\n\n{}{cut}", page.url, page.text), Label::BOTTOM)
             }
-            Err(error) => {
-                metrics::counter!("boxmaker_fetch_failures_total", "class" => error.class())
-                    .increment(1);
-                let text = format!("The page was not fetched ({}): {error}.", error.class());
-                Output {
-                    failure: Some(error.code()),
-                    ..Output::ok(text, Label::BOTTOM)
-                }
-            }
+            Err(error) => failed(&error),
         }
+    }
+
+    /// What becomes of a page that was not asked for, since too many requests are under way.
+    pub fn busy() -> Output {
+        failed(&FetchError::Busy)
+    }
+}
+
+fn failed(error: &FetchError) -> Output {
+    let (class, cause) = (error.class(), error.cause());
+    // The address is in the audit log, which is the owner's alone.
+    tracing::warn!(class, cause, "a page was not fetched");
+    metrics::counter!("boxmaker_fetch_failures_total", "class" => class).increment(1);
+    Output {
+        failure: Some(error.code()),
+        ..Output::ok(
+            format!("The page was not fetched ({class}): {error}."),
+            Label::BOTTOM,
+        )
     }
 }
 

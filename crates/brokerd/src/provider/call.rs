@@ -56,7 +56,8 @@ impl Provider {
         let charge = match &outcome {
             Ok(receipt) => self.charge(receipt, reserved),
             Err(failure) => {
-                let class = failure.class();
+                let (class, cause) = (failure.class(), failure.cause());
+                tracing::warn!(class, cause, "a model call got no whole answer: {failure}");
                 metrics::counter!("boxmaker_provider_failures_total", "class" => class)
                     .increment(1);
                 if failure.may_have_cost() {
@@ -94,8 +95,7 @@ impl Provider {
             .client
             .post_for_events(Some(secret.expose()), body, first_byte_ms);
         let incoming = incoming.await?;
-        let retry_after = incoming.retry_after();
-        if let Some(refusal) = Refusal::of(incoming.status(), retry_after.as_deref()) {
+        if let Some(refusal) = Refusal::of(incoming.status(), incoming.retry_after()) {
             return Err(refusal.into());
         }
         if !incoming.is_events() {

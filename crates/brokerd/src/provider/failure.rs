@@ -70,6 +70,14 @@ impl ProviderFailure {
         }
     }
 
+    /// What lies behind it, for the owner's log.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Egress(error) => error.cause(),
+            _ => None,
+        }
+    }
+
     /// The failure as a person meets it.
     pub fn problem(&self, name: &BackendName) -> Problem {
         let title = format!("The provider `{name}` gave no answer ({})", self.class());

@@ -31,6 +31,9 @@ use crate::transcript::CallOutcome;
 use crate::usage::Charge;
 use serde::{Deserialize, Serialize};
 
+/// How long loopd waits for the end of a tool call, in seconds: longer than brokerd lets any take.
+pub const CALL_TIMEOUT_SECS: u64 = 900;
+
 /// Makes a session known to brokerd, or raises the label of one that is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

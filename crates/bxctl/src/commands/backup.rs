@@ -1,8 +1,8 @@
 //! `backup`: one folder with everything that is kept.
 //!
 //! loopd copies what it writes, brokerd's own code copies its database. The sessions' files, the
-//! configuration, memory and the audit log, which only grows, are plain files and copied from here. Secrets,
-//! logs and the starter engine are left out.
+//! configuration, memory and the audit log, which only grows, are plain files and copied from here.
+//! Secrets, the key that signs checkpoints, logs and the starter engine are left out.
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
@@ -10,7 +10,7 @@ use crate::output::bytes;
 use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::wire::loopd::{BackupReport, BackupRequest};
-use bxkit::audit_reader::CHECKPOINT_FILE;
+use bxkit::audit_reader::{CHECKPOINT_FILE, KEY_FILE};
 use clap::Args;
 use std::fs;
 use std::io;
@@ -54,13 +54,13 @@ pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
         None => progress
             .note("brokerd's database is not in it: only the boxmaker executable copies that"),
     }
-    for (from, to) in [
-        (home.workspaces_dir(), "workspaces"),
-        (home.config_dir().to_owned(), "config"),
-        (home.audit_dir(), "audit"),
-        (home.memory_dir(), "memory"),
+    for (from, to, without) in [
+        (home.workspaces_dir(), "workspaces", None),
+        (home.config_dir().to_owned(), "config", None),
+        (home.audit_dir(), "audit", Some(KEY_FILE)),
+        (home.memory_dir(), "memory", None),
     ] {
-        let copied = copy(&from, &folder.join(to), MAX_DEPTH);
+        let copied = copy(&from, &folder.join(to), without, MAX_DEPTH);
         report.bytes += copied.map_err(|failed| failed.problem())?;
     }
     progress.clear();
@@ -103,8 +103,9 @@ impl CopyFailed {
 }
 
 /// Copies the files of a folder and of those in it; one that is missing has none. Gives their size in
-/// bytes. Links are left out, as what they lead to is somebody else's.
-fn copy(from: &Path, to: &Path, depth: usize) -> Result<u64, CopyFailed> {
+/// bytes. Links are left out, as what they lead to is somebody else's; `without` is the name of a
+/// file of the folder itself that is left out, too.
+fn copy(from: &Path, to: &Path, without: Option<&str>, depth: usize) -> Result<u64, CopyFailed> {
     let failed = |path: &Path, source| CopyFailed {
         path: path.to_owned(),
         source,
@@ -126,6 +127,7 @@ fn copy(from: &Path, to: &Path, depth: usize) -> Result<u64, CopyFailed> {
     if entries.len() > MAX_FILES {
         return Err(failed(from, io::Error::other("it has too many files")));
     }
+    entries.retain(|entry| without.is_none_or(|name| entry.file_name() != name));
     entries.sort_by_key(|entry| (order(&entry.file_name()), entry.file_name()));
     let mut copied_bytes = 0;
     for entry in entries {
@@ -137,7 +139,7 @@ fn copy(from: &Path, to: &Path, depth: usize) -> Result<u64, CopyFailed> {
             if depth == 0 {
                 return Err(failed(&entry.path(), io::Error::other("it lies too deep")));
             }
-            copied_bytes += copy(&entry.path(), &target, depth - 1)?;
+            copied_bytes += copy(&entry.path(), &target, None, depth - 1)?;
         } else if kind.is_file() {
             copied_bytes +=
                 fs::copy(entry.path(), target).map_err(|source| failed(&entry.path(), source))?;
@@ -168,10 +170,15 @@ mod tests {
         fs::create_dir_all(from.join("inner")).unwrap();
         fs::write(from.join("a"), "12345").unwrap();
         fs::write(from.join("inner/b"), "678").unwrap();
+        // Only the log's own is the key.
+        fs::write(from.join(KEY_FILE), "a key that signs").unwrap();
+        fs::write(from.join("inner").join(KEY_FILE), "9").unwrap();
         fs::set_permissions(from.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
-        let copied = |from: &Path, depth| copy(from, &to, depth).map_err(|failed| failed.source);
-        assert_eq!(copied(&from, 1).unwrap(), 8);
+        let copied = |from: &Path, depth| {
+            copy(from, &to, Some(KEY_FILE), depth).map_err(|failed| failed.source)
+        };
+        assert_eq!(copied(&from, 1).unwrap(), 9);
         let mut names: Vec<_> = fs::read_dir(&to)
             .unwrap()
             .map(|entry| entry.unwrap().file_name())

@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// The name of the file of checkpoints, in the log's folder.
 pub const CHECKPOINT_FILE: &str = "checkpoints.jsonl";
+/// The name of the file with the key that signs them, in the log's folder.
+pub const KEY_FILE: &str = "checkpoint.key";
 /// How much of the end of that file is looked at, in bytes: more than a hundred lines.
 const MAX_TAIL_BYTES: u64 = 64 * 1024;
 

@@ -9,7 +9,8 @@ use bxcore::id::SessionId;
 use bxcore::problem::Problem;
 use bxcore::wire::approval::Withdraw;
 use bxcore::wire::brokerd::{
-    Authority, CallAnswer, CallRequest, CallResult, ExplainRequest, Register, Walk,
+    Authority, CALL_TIMEOUT_SECS, CallAnswer, CallRequest, CallResult, ExplainRequest, Register,
+    Walk,
 };
 use bxcore::wire::provider::ProviderInfo;
 use bxkit::rpc::{CallError, Client};
@@ -17,8 +18,8 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a tool call may take: the longest that brokerd lets a tool run, and some.
-const TOOL_TIMEOUT: Duration = Duration::from_mins(15);
+/// How long a tool call may take.
+const TOOL_TIMEOUT: Duration = Duration::from_secs(CALL_TIMEOUT_SECS);
 /// How long everything else may take.
 const QUICK_TIMEOUT: Duration = Duration::from_secs(30);
 

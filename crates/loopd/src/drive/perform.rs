@@ -5,6 +5,7 @@ use super::holds::Hold;
 use super::ledger::{batch_of, refusal_of};
 use super::sink::EventSink;
 use crate::turn::{Command, Commit, IllegalInput, Input, Turn};
+use bxcore::id::CallId;
 use bxcore::problem::Problem;
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::TurnEvent;
@@ -18,6 +19,8 @@ pub(super) struct Performance<'a> {
     pub(super) backend: &'a BackendInfo,
     pub(super) hold: &'a Hold,
     pub(super) sink: &'a mut EventSink,
+    /// The tool call that a stop overtook before brokerd heard of it.
+    pub(super) never_sent: Option<CallId>,
     /// Whether the turn was told that somebody wants it to stop.
     told_stop: bool,
 }
@@ -38,6 +41,7 @@ impl Engine {
             backend,
             hold,
             sink,
+            never_sent: None,
             told_stop: false,
         };
         if let Err(error) = performance.run(first).await {

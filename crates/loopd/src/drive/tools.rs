@@ -7,6 +7,7 @@ use bxcore::code::Code;
 use bxcore::id::CallId;
 use bxcore::problem::Problem;
 use bxcore::transcript::CallOutcome;
+use bxcore::usage::Charge;
 use bxcore::wire::approval::Withdraw;
 use bxcore::wire::brokerd::{CallAnswer, CallRequest, CallResult};
 use bxcore::wire::loopd::TurnEvent;
@@ -27,6 +28,10 @@ impl Performance<'_> {
         bxkit::fault::point("loopd.before-tool");
         let result = match run.target {
             Target::Own(tool) => self.run_own(tool, &run.arguments),
+            Target::Broker if stop.is_cancelled() => {
+                self.never_sent = Some(call);
+                return None;
+            }
             Target::Broker => tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
@@ -64,6 +69,7 @@ impl Performance<'_> {
         let broker = &self.engine.broker;
         let mut tries = 1;
         let mut told = None;
+        let mut began = request.resumed;
         loop {
             let error = match broker.call(&request).await {
                 Ok(CallAnswer::Ended(result)) => return *result,
@@ -83,9 +89,13 @@ impl Performance<'_> {
                 }
                 Err(error) => error,
             };
+            began |= may_have_begun(&error);
             let gone = !matches!(error, CallError::Refused(_));
             if !gone || tries == MAX_TOOL_TRIES || broker.wait_ready(BROKER_RETURN).await.is_err() {
-                return self.not_run(&error.problem());
+                return CallResult {
+                    charge: (!began).then_some(Charge::NOTHING),
+                    ..self.not_run(&error.problem())
+                };
             }
             tries += 1;
             request.resumed = true;
@@ -108,8 +118,10 @@ impl Performance<'_> {
             }
         }
         let problem = Problem::new(Code::Interrupted, "The call was interrupted by a stop");
+        let never_sent = self.never_sent == Some(call);
         let result = CallResult {
             outcome: CallOutcome::Interrupted,
+            charge: never_sent.then_some(Charge::NOTHING),
             ..self.not_run(&problem)
         };
         Input::ToolEnded { call, result }
@@ -128,6 +140,49 @@ impl Performance<'_> {
             audit: None,
             charge: None,
             replayed: false,
+        }
+    }
+}
+
+/// Whether a call that failed this way may have begun at brokerd. What it refuses for the request's
+/// own sake did not; of any other end nobody here can tell.
+fn may_have_begun(error: &CallError) -> bool {
+    match error {
+        CallError::Unreachable { .. } => false,
+        CallError::Broken { .. } => true,
+        CallError::Refused(problem) => !matches!(
+            problem.code,
+            Code::BadRequest | Code::NotAuthorised | Code::SessionUnknown | Code::TooLarge
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bxkit::rpc::Break;
+    use std::io;
+
+    #[test]
+    fn only_what_brokerd_never_began_is_free() {
+        let refused = |code| CallError::Refused(Problem::new(code, "no"));
+        let unreachable = CallError::Unreachable {
+            socket: "b.sock".into(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        let broken = CallError::Broken {
+            path: "/v1/calls".to_owned(),
+            why: Break::TimedOut { secs: 900 },
+        };
+        for (error, expect) in [
+            (unreachable, false),
+            (refused(Code::BadRequest), false),
+            (refused(Code::SessionUnknown), false),
+            (refused(Code::StateBroken), true),
+            (refused(Code::RoleUnreachable), true),
+            (broken, true),
+        ] {
+            assert_eq!(may_have_begun(&error), expect, "{error}");
         }
     }
 }

@@ -7,11 +7,12 @@ use bxcore::audit::Checkpoint;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxkit::audit_reader::{CHECKPOINT_FILE, last_checkpoint, read_checkpoint};
+use bxkit::fsx::read_regular;
 use serde_json::json;
 use std::path::Path;
 
 /// The largest file that is read as a checkpoint, in bytes.
-const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Prints a new checkpoint: one line of JSON, whatever the output is.
 pub(super) async fn make(context: &Context<'_>) -> Outcome {
@@ -37,13 +38,8 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, Problem> {
         .detail(format!("{}: {why}", path.display()))
         .hint("name the file that `boxmaker audit checkpoint > FILE` wrote, unchanged")
     };
-    let length = std::fs::metadata(path)
-        .map_err(|error| wrong(error.to_string()))?
-        .len();
-    if length > MAX_FILE_BYTES {
-        return Err(wrong(format!("it is larger than {MAX_FILE_BYTES} bytes")));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = read_regular(path, MAX_FILE_BYTES).map_err(|error| wrong(error.to_string()))?;
+    let text = String::from_utf8(text).map_err(|error| wrong(error.to_string()))?;
     read_checkpoint(&text).map_err(|error| wrong(error.to_string()))
 }
 
@@ -60,7 +56,8 @@ pub(super) fn same_key(folder: &Path, signed: &Checkpoint) -> Result<(), Problem
             Code::AuditChainBroken,
             "The log signs with another key than the checkpoint's",
         )
-        .detail("the record of the checkpoint is in the log; its key is not the log's")),
+        .detail("the record of the checkpoint is in the log; its key is not the log's")
+        .hint("after a restore without `audit/checkpoint.key` that is so, and the record is what counts")),
         // A backup may lack them; the record itself was found.
         _ => Ok(()),
     }

@@ -6,7 +6,9 @@ use crate::failure::{Failure, Outcome, file_problem};
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxkit::exit;
+use bxkit::fsx::read_regular;
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// The largest capture that is read, in bytes.
@@ -23,7 +25,7 @@ pub(super) async fn diff(context: &Context<'_>, args: &DiffArgs) -> Outcome {
         return Err(Failure::new(Code::BadUsage, title));
     };
     let body = body_of(&wire);
-    let differs_at = first_difference(recorded.as_bytes(), body);
+    let differs_at = first_difference(recorded.as_bytes(), &body);
     if context.output.json {
         context.output.answer_json(&json!({
             "seq": args.seq,
@@ -56,22 +58,46 @@ fn captured(path: &Path) -> Result<Vec<u8>, Problem> {
             &error,
         )
     };
-    let length = std::fs::metadata(path).map_err(failed)?.len();
-    if length > MAX_WIRE_BYTES {
-        let title = "The captured request is too large to be one of ours";
-        return Err(Problem::new(Code::TooLarge, title));
-    }
-    std::fs::read(path).map_err(failed)
+    read_regular(path, MAX_WIRE_BYTES).map_err(failed)
 }
 
-/// The body of a captured request; a capture that begins with no request line is the body.
-fn body_of(wire: &[u8]) -> &[u8] {
+/// The body of a captured request; a capture that begins with no request line is the body. One in
+/// chunks, as a proxy may pass it on, is put together.
+fn body_of(wire: &[u8]) -> Cow<'_, [u8]> {
     let line = wire.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let is_request = line.ends_with(b" HTTP/1.1\r");
     let end = wire.windows(HEAD_END.len()).position(|at| at == HEAD_END);
-    match end {
-        Some(end) if is_request => &wire[end + HEAD_END.len()..],
-        _ => wire,
+    let Some(end) = end.filter(|_| is_request) else {
+        return Cow::Borrowed(wire);
+    };
+    let body = &wire[end + HEAD_END.len()..];
+    let whole = is_chunked(&wire[..end]).then(|| put_together(body));
+    whole.flatten().map_or(Cow::Borrowed(body), Cow::Owned)
+}
+
+fn is_chunked(head: &[u8]) -> bool {
+    head.split(|byte| *byte == b'\n').any(|line| {
+        let line = line.to_ascii_lowercase();
+        let coding = line.strip_prefix(b"transfer-encoding:");
+        coding.is_some_and(|coding| coding.trim_ascii().ends_with(b"chunked"))
+    })
+}
+
+/// The chunks of a body (RFC 9112, section 7.1) as one; none where these are not whole, or where
+/// more than a trailer follows.
+fn put_together(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = rest.windows(2).position(|at| at == b"\r\n")?;
+        let line = std::str::from_utf8(&rest[..end]).ok()?;
+        let size = line.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).ok()?;
+        rest = &rest[end + 2..];
+        if size == 0 {
+            return rest.ends_with(b"\r\n").then_some(body);
+        }
+        body.extend_from_slice(rest.get(..size)?);
+        rest = rest.get(size..)?.strip_prefix(b"\r\n")?;
     }
 }
 
@@ -87,16 +113,36 @@ mod tests {
 
     #[test]
     fn the_body_is_what_follows_a_head() {
-        assert_eq!(
-            body_of(b"POST / HTTP/1.1\r\na: b\r\n\r\n{}\r\n\r\n"),
-            b"{}\r\n\r\n"
+        let check = |wire: &[u8], expect: &[u8]| {
+            let shown = String::from_utf8_lossy(wire).into_owned();
+            assert_eq!(*body_of(wire), *expect, "{shown}");
+        };
+        check(b"POST / HTTP/1.1\r\na: b\r\n\r\n{}\r\n\r\n", b"{}\r\n\r\n");
+        for body in [
+            &b"{\"a\":1}"[..],
+            b"{}\r\n\r\n{}",
+            b"POST / HTTP/1.1\r\na: b\r\n",
+        ] {
+            check(body, body);
+        }
+        let chunked = |chunks: &str| {
+            let head = "POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n";
+            format!("{head}{chunks}").into_bytes()
+        };
+        check(
+            &chunked("2\r\n{\"\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n"),
+            b"{\"0123456789",
         );
-        assert_eq!(body_of(b"{\"a\":1}"), b"{\"a\":1}");
-        assert_eq!(body_of(b"{}\r\n\r\n{}"), b"{}\r\n\r\n{}");
-        assert_eq!(
-            body_of(b"POST / HTTP/1.1\r\na: b\r\n"),
-            b"POST / HTTP/1.1\r\na: b\r\n"
-        );
+        check(&chunked("0\r\na: trailer\r\n\r\n"), b"");
+        // What is not whole is compared as it is.
+        for chunks in [
+            "2\r\n{}",
+            "2\r\n{}\r\n",
+            "x\r\n{}\r\n0\r\n\r\n",
+            "ffffffffffffffff\r\n",
+        ] {
+            check(&chunked(chunks), chunks.as_bytes());
+        }
     }
 
     #[test]
