@@ -1,7 +1,7 @@
 //! Decides every tool call, keeps the label ledger and the audit log, runs tools.
 //!
-//! The only role that decides: loopd asks, and what loopd stores changes no answer. It never
-//! calls another role.
+//! The only role that decides: loopd asks, and what loopd stores changes no answer. The one
+//! role that it calls is memoryd.
 
 pub mod approval;
 pub mod audit;
@@ -13,6 +13,7 @@ pub mod egress;
 pub mod fetch;
 pub mod http;
 pub mod ledger;
+pub mod memory;
 pub mod provider;
 mod role;
 pub mod sandbox;

@@ -7,6 +7,7 @@ use crate::consult::{Consult, ConsultError};
 use crate::egress::Roots;
 use crate::fetch::{Fetcher, is_for_fetch};
 use crate::http::router;
+use crate::memory::Memory;
 use crate::provider::{Provider, ProviderError};
 use crate::sandbox::{Launch, Sandbox};
 use crate::secrets::{SecretName, Secrets};
@@ -238,6 +239,7 @@ async fn read_again(secrets: Secrets, needed: Vec<SecretName>, mut reload: Reloa
 }
 
 async fn serve(context: Context, opened: Opened) -> Result<(), Fatal> {
+    let opened = opened.with_memory(Memory::new(context.client(Role::Memoryd)?));
     let fatal = context.fatal.clone();
     let reader = read_again(opened.secrets(), opened.needed(), context.reload.clone());
     let reading = AbortOnDropHandle::new(tokio::spawn(reader));

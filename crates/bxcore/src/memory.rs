@@ -2,12 +2,47 @@
 
 use crate::id::{EntryId, InvalidId, SessionId};
 use crate::label::Label;
+use crate::wire::memoryd::MAX_HITS;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 
 /// The longest text of one entry, in bytes.
 pub const MAX_ENTRY_BYTES: usize = 16 * 1024;
+
+/// The tool that searches memory and transcripts.
+pub const RECALL: &str = "recall";
+/// The tool that changes and lists memory files.
+pub const MEMORY: &str = "memory";
+
+/// JSON Schema of what `recall` takes. It is part of every baseline, and brokerd judges by it.
+pub fn recall_parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "maxLength": 400},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HITS},
+        },
+        "required": ["query"],
+        "additionalProperties": false,
+    })
+}
+
+/// JSON Schema of what `memory` takes, as [`recall_parameters`] is for `recall`.
+pub fn memory_parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": ["add", "replace", "remove", "list"]},
+            "file": {"type": "string", "maxLength": 100},
+            "id": {"type": "string", "maxLength": 100},
+            "text": {"type": "string", "maxLength": 4000},
+        },
+        "required": ["action"],
+        "additionalProperties": false,
+    })
+}
 
 /// What a session's name stands behind where a writer is written down.
 const SESSION_PREFIX: &str = "session:";

@@ -1,6 +1,7 @@
 //! What a tool is: its name, what it takes, and what it risks.
 
 use crate::id::BackendName;
+use crate::memory::{MEMORY, RECALL};
 use crate::money::MicroUsd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -13,16 +14,21 @@ pub const MAX_TOOL_NAME_BYTES: usize = 96;
 /// What the name begins with by which a whole session's model calls are decided.
 pub const PROVIDER_PREFIX: &str = "provider:";
 
-/// The tools that loopd answers itself, in the order of the tools array. Nobody decides them: they
-/// reach nothing but the session, or stand for a tool that is decided.
-pub const OWN_TOOLS: [&str; 6] = [
+/// The tools of the tools array, in its order. All others are found and called through the last two.
+pub const CORE_TOOLS: [&str; 6] = [
     "clock",
-    "recall",
-    "memory",
+    RECALL,
+    MEMORY,
     "ask_memory",
     "find_tool",
     "call_tool",
 ];
+
+/// Whether loopd answers a tool itself. Nobody decides such a one: it reaches nothing but the
+/// session, or stands for a tool that is decided.
+pub fn is_loopds_own(name: &str) -> bool {
+    CORE_TOOLS.contains(&name) && ![RECALL, MEMORY].contains(&name)
+}
 
 /// The name of a tool: `read_file`, `provider:NAME`, or `mcp:<server>/<tool>`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

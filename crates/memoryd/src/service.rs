@@ -10,6 +10,7 @@ use bxcore::problem::Problem;
 use bxcore::wire::memoryd::{
     MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, RecallRequest, Recalled,
 };
+use bxkit::fault;
 use jiff::Timestamp;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -56,8 +57,12 @@ impl Service {
     /// There is no such entry, no room, or the session may not; or the file can't be used.
     pub async fn change(&self, asked: MemoryChange) -> Result<MemoryChanged, Problem> {
         let _one_at_a_time = self.writing.lock().await;
-        self.blocking(move |folder| change(folder, &asked, Timestamp::now()))
-            .await
+        fault::point("memoryd.before-change");
+        let changed = self
+            .blocking(move |folder| change(folder, &asked, Timestamp::now()))
+            .await;
+        fault::point("memoryd.after-change");
+        changed
     }
 
     /// What is in memory, or in one file of it.
@@ -83,7 +88,9 @@ impl Service {
     /// # Errors
     /// Too many searches wait, or the index can't be made.
     pub async fn recall(&self, request: RecallRequest) -> Result<Recalled, Problem> {
-        self.searcher.recall(request).await
+        let found = self.searcher.recall(request).await;
+        fault::point("memoryd.after-recall");
+        found
     }
 
     async fn blocking<T: Send + 'static>(

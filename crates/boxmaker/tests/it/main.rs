@@ -17,6 +17,7 @@ mod consult;
 mod dependencies;
 mod house;
 mod kills;
+mod memory;
 mod provider;
 mod real;
 mod sandbox;

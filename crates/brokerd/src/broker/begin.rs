@@ -297,7 +297,14 @@ impl Core {
             waiters: Vec::new(),
         };
         self.running.insert(asked.key.clone(), running);
-        let errand = errand(&asked.request.tool, &arguments, body, grant);
+        let errand = errand(
+            &asked.request.tool,
+            &asked.key,
+            asked.label,
+            &arguments,
+            body,
+            grant,
+        );
         Ok(Ticket {
             key: asked.key.clone(),
             tool,

@@ -8,6 +8,7 @@ use crate::approval;
 use crate::audit::{Log, Synced};
 use crate::consult::Consult;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, Spot};
+use crate::memory::Memory;
 use crate::provider::Providers;
 use crate::secrets::Secrets;
 use crate::tools::{Places, Registry, Tool};
@@ -37,6 +38,8 @@ pub struct Policy {
     pub consult: Option<Consult>,
     /// Models elsewhere that may lead sessions.
     pub providers: Providers,
+    /// The way to memory, where there is one.
+    pub memory: Option<Memory>,
     /// Whether and how long the owner is asked.
     pub approvals: approval::Settings,
 }

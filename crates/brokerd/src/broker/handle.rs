@@ -10,6 +10,7 @@ use crate::approval::Webhook;
 use crate::consult::{Consult, MAX_TIMEOUT_MS};
 use crate::fetch::{self, Fetcher};
 use crate::ledger::Key;
+use crate::memory::Memory;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Places, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
@@ -30,7 +31,7 @@ use bytes::Bytes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// How many tools run at once; further calls wait.
@@ -65,6 +66,7 @@ pub struct Broker {
     tools: Arc<Semaphore>,
     sandbox: Sandbox,
     consult: Option<Consult>,
+    memory: Option<Memory>,
     fetcher: Fetcher,
     webhook: Option<Webhook>,
     errands: Arc<Semaphore>,
@@ -104,6 +106,7 @@ impl Broker {
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
             sandbox,
             consult: policy.consult.clone(),
+            memory: policy.memory.clone(),
             fetcher,
             webhook,
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
@@ -234,32 +237,36 @@ impl Broker {
     /// Has done what is on record to be done elsewhere. It has its own bounds of time.
     async fn send(&self, errand: Errand) -> Output {
         let crashed = || Output::failed(&ToolError::Crashed, Label::BOTTOM);
-        let waiting = tokio::time::timeout(ERRAND_WAIT, self.errands.acquire());
-        let Ok(permit) = waiting.await else {
-            return match (&errand, &self.consult) {
-                (Errand::Ask(_), Some(consult)) => consult.busy(),
-                _ => Fetcher::busy(),
-            };
-        };
-        // Never closed, as `run` says of the other.
-        let Ok(_permit) = permit else {
-            return crashed();
-        };
         match errand {
-            Errand::Ask(body) => match &self.consult {
-                Some(consult) => consult.ask(Bytes::from_owner(body)).await,
-                // Without one there is no body either.
+            // It stays on the box, and has a bound of its own.
+            Errand::Remember(call) => match &self.memory {
+                Some(memory) => memory.run(call).await,
+                // Without one the call was denied.
                 None => crashed(),
+            },
+            Errand::Ask(body) => match (&self.consult, self.may_leave().await) {
+                (Some(consult), Some(_permit)) => consult.ask(Bytes::from_owner(body)).await,
+                (Some(consult), None) => consult.busy(),
+                // Without one there is no body either.
+                (None, _) => crashed(),
             },
             Errand::Fetch { url, grant } => {
                 let grant = grant.and_then(|number| self.grants.get(number.checked_sub(1)?));
-                match grant {
-                    Some(grant) => self.fetcher.fetch(&url, grant).await,
+                match (grant, self.may_leave().await) {
+                    (Some(grant), Some(_permit)) => self.fetcher.fetch(&url, grant).await,
+                    (Some(_), None) => Fetcher::busy(),
                     // It is decided under a grant or not at all.
-                    None => crashed(),
+                    (None, _) => crashed(),
                 }
             }
         }
+    }
+
+    /// The right to leave the box; none if too many have it for too long.
+    async fn may_leave(&self) -> Option<SemaphorePermit<'_>> {
+        let waiting = tokio::time::timeout(ERRAND_WAIT, self.errands.acquire());
+        // Never closed, as `run` says of the other.
+        waiting.await.ok()?.ok()
     }
 
     /// Runs a tool on a thread of its own, for a bounded time.

@@ -8,6 +8,7 @@ use crate::consult::{CONSULT, Consult};
 use crate::decision::SchemaError;
 use crate::fetch::Fetcher;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, StoredCall};
+use crate::memory::Memory;
 use crate::provider::{Provider, Providers};
 use crate::sandbox::Sandbox;
 use crate::secrets::{SecretName, Secrets};
@@ -126,6 +127,7 @@ pub fn open(
         secrets: Secrets::default(),
         consult: None,
         providers: Providers::default(),
+        memory: None,
         approvals: loaded.config.approvals,
     };
     Ok(Opened {
@@ -171,6 +173,12 @@ impl Opened {
         let webhook = self.webhook.iter().filter_map(Webhook::secret);
         let needed = consult.map(Consult::secret).chain(providers).chain(webhook);
         needed.cloned().collect()
+    }
+
+    /// The same, with the way to memory.
+    pub fn with_memory(mut self, memory: Memory) -> Self {
+        self.policy.memory = Some(memory);
+        self
     }
 
     /// The same, with what runs commands.

@@ -4,9 +4,11 @@ use super::core::{Core, Policy};
 use crate::consult::{self, CONSULT};
 use crate::decision::{Approval, Arguments, Facts, Reservation, SecretsFound, Unroutable, sends};
 use crate::fetch::{self, HTTP_FETCH, Target};
-use crate::ledger::LedgerError;
+use crate::ledger::{Key, LedgerError};
+use crate::memory::{MemoryCall, MemoryTool};
 use crate::secrets::Search;
 use bxcore::code::Code;
+use bxcore::label::Label;
 use bxcore::money::MicroUsd;
 use bxcore::tool::{RiskTag, ToolName, ToolSpec};
 use jiff::civil::Date;
@@ -29,6 +31,8 @@ pub(super) enum Errand {
         /// The grant that it is fetched under, counted from 1.
         grant: Option<usize>,
     },
+    /// Work for memoryd.
+    Remember(MemoryCall),
 }
 
 impl AsRef<[u8]> for Body {
@@ -40,7 +44,13 @@ impl AsRef<[u8]> for Body {
 impl Policy {
     /// What a tool lacks here that it can't work without.
     pub(super) fn lacks(&self, tool: &ToolName) -> Option<Code> {
-        (tool.as_str() == CONSULT && self.consult.is_none()).then_some(Code::ConsultNotConfigured)
+        match tool.as_str() {
+            CONSULT if self.consult.is_none() => Some(Code::ConsultNotConfigured),
+            name if MemoryTool::named(name).is_some() && self.memory.is_none() => {
+                Some(Code::NotConfigured)
+            }
+            _ => None,
+        }
     }
 
     /// The body that a call would send, if it is one that sends a body of ours.
@@ -143,12 +153,23 @@ impl Core {
 /// What of an allowed call is done elsewhere, if it is.
 pub(super) fn errand(
     tool: &ToolName,
+    key: &Key,
+    label: Label,
     arguments: &Value,
     body: Option<Body>,
     grant: Option<usize>,
 ) -> Option<Errand> {
     if let Some(body) = body {
         return Some(Errand::Ask(body));
+    }
+    if let Some(tool) = MemoryTool::named(tool.as_str()) {
+        return Some(Errand::Remember(MemoryCall {
+            tool,
+            session: key.session.clone(),
+            call: key.call,
+            label,
+            arguments: arguments.clone(),
+        }));
     }
     let url = fetch::url_of(arguments).filter(|_| tool.as_str() == HTTP_FETCH)?;
     let url = url.to_owned();

@@ -8,7 +8,7 @@ use crate::ledger::SessionRow;
 use bxcore::audit::{Kind, sha256_hex};
 use bxcore::guardrails::ToolRules;
 use bxcore::id::SessionId;
-use bxcore::tool::{ToolName, ToolSpec};
+use bxcore::tool::{CORE_TOOLS, ToolName, ToolSpec};
 use bxcore::wire::brokerd::{Authority, Register};
 use std::sync::Arc;
 
@@ -104,12 +104,14 @@ impl Core {
     }
 }
 
-/// The tools that a session can use by its rules and the owner's grants, by name.
+/// The tools that a session can find, by its rules and the owner's grants, by name. Those of the tools
+/// array need no finding.
 fn usable<'a>(policy: &'a Policy, rules: &ToolRules) -> Vec<&'a ToolSpec> {
     let is_granted = |tool: &ToolSpec| policy.grants.iter().any(|grant| grant.tool == tool.name);
     let mut usable = policy.tools.specs();
     usable.retain(|tool| {
-        policy.lacks(&tool.name).is_none()
+        !CORE_TOOLS.contains(&tool.name.as_str())
+            && policy.lacks(&tool.name).is_none()
             && (is_granted(tool) || !needs_grant(tool))
             && rules.check(&tool.name, &tool.tags).is_ok()
     });

@@ -8,9 +8,11 @@ use super::{list_dir, read_file, search_files, shell, write_file};
 use crate::consult::{self, CONSULT};
 use crate::decision::{Judged, Schema, SchemaError};
 use crate::fetch::{self, HTTP_FETCH};
+use crate::memory;
 use crate::sandbox::{COMMAND_OVERHEAD_SECS, Sandbox};
 use bxcore::id::SessionId;
 use bxcore::label::Label;
+use bxcore::memory::{MEMORY, RECALL, memory_parameters, recall_parameters};
 use bxcore::money::MicroUsd;
 use bxcore::tool::{Repeat, RiskTag, ToolName, ToolSpec};
 use serde_json::Value;
@@ -53,6 +55,8 @@ enum Action {
     SearchFiles,
     WriteFile,
     Shell,
+    /// memoryd does it.
+    Notes,
     /// It is no work of this box: brokerd asks somebody else.
     Elsewhere,
 }
@@ -83,6 +87,12 @@ impl Tool {
         })
     }
 
+    /// The same with an effect that nothing can be harmed by: it needs no grant.
+    fn lasting(mut self) -> Self {
+        self.judged.spec.repeat = Repeat::Never;
+        self
+    }
+
     /// The same with these risks. What has an effect is not made again by itself.
     fn risking(mut self, tags: &[RiskTag]) -> Self {
         self.judged.spec.tags = tags.iter().copied().collect();
@@ -94,6 +104,7 @@ impl Tool {
     pub fn may_repeat(&self, arguments: &str) -> bool {
         match self.action {
             Action::WriteFile => write_file::may_repeat(arguments),
+            Action::Notes => memory::may_repeat(arguments),
             _ => self.spec().repeat == Repeat::Safe,
         }
     }
@@ -140,7 +151,7 @@ impl Tool {
                 reads: Vec::new(),
                 writes: spot(false),
             },
-            Action::Elsewhere => Touch::default(),
+            Action::Notes | Action::Elsewhere => Touch::default(),
             Action::Shell => {
                 let reads = places.up_to(session, label);
                 // The first is the session's own folder; the owner's are only read.
@@ -163,7 +174,7 @@ impl Tool {
             Action::SearchFiles => search_files::run(run),
             Action::WriteFile => write_file::run(run),
             Action::Shell => shell::run(run),
-            Action::Elsewhere => Err((super::ToolError::Crashed, run.label)),
+            Action::Notes | Action::Elsewhere => Err((super::ToolError::Crashed, run.label)),
         };
         let output = match done {
             Ok(output) => output,
@@ -230,6 +241,19 @@ impl Registry {
                 Action::Shell,
             )?
             .risking(&[RiskTag::Exec, RiskTag::Write]),
+            Tool::new(
+                RECALL,
+                memory::RECALL_DESCRIPTION,
+                recall_parameters(),
+                Action::Elsewhere,
+            )?,
+            Tool::new(
+                MEMORY,
+                memory::MEMORY_DESCRIPTION,
+                memory_parameters(),
+                Action::Notes,
+            )?
+            .lasting(),
             Tool::new(
                 CONSULT,
                 consult::DESCRIPTION,

@@ -11,7 +11,7 @@ use bxcore::grant::{Approval, Grant};
 use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::problem::Problem;
-use bxcore::tool::{OWN_TOOLS, ToolName, ToolSpec};
+use bxcore::tool::{CORE_TOOLS, ToolName, ToolSpec, is_loopds_own};
 use bxcore::wire::brokerd::{ExplainRequest, Rule, Step, Verdict, Walk};
 use bxkit::exit;
 use clap::{Args, Subcommand};
@@ -133,7 +133,7 @@ fn names_a_path(arguments: Option<&str>) -> bool {
 
 /// The walk of a tool that loopd answers itself: nobody decides it.
 fn own_walk(tool: &ToolName) -> Option<Walk> {
-    if !OWN_TOOLS.contains(&tool.as_str()) {
+    if !is_loopds_own(tool.as_str()) {
         return None;
     }
     let because = match tool.as_str() {
@@ -154,7 +154,7 @@ fn own_walk(tool: &ToolName) -> Option<Walk> {
 
 fn render_tools(specs: &[ToolSpec], paint: Paint) -> String {
     let mut table = Table::new(&["tool", "needs", "what it does"], paint);
-    for name in OWN_TOOLS {
+    for name in CORE_TOOLS.into_iter().filter(|name| is_loopds_own(name)) {
         table.row([name, "nothing", "(loopd's own)"]);
     }
     for spec in specs {
@@ -265,8 +265,6 @@ mod tests {
         insta::assert_snapshot!(render_tools(&specs, Paint::Plain), @"
         tool        needs                  what it does
         clock       nothing                (loopd's own)
-        recall      nothing                (loopd's own)
-        memory      nothing                (loopd's own)
         ask_memory  nothing                (loopd's own)
         find_tool   nothing                (loopd's own)
         call_tool   nothing                (loopd's own)

@@ -4,6 +4,7 @@
 //! never changes a baseline.
 
 use super::own::OwnTool;
+use bxcore::memory::{MEMORY, RECALL, memory_parameters, recall_parameters};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -22,7 +23,8 @@ pub struct CoreTool {
     pub description: &'static str,
     /// JSON Schema of its arguments.
     pub parameters: Value,
-    /// What answers it; none for `call_tool`, which stands for another tool.
+    /// What answers it here; none for what brokerd decides, and for `call_tool`, which stands for
+    /// another tool.
     pub own: Option<OwnTool>,
 }
 
@@ -36,30 +38,16 @@ pub static CORE_TOOLS: LazyLock<[CoreTool; 6]> = LazyLock::new(|| {
             own: Some(OwnTool::Clock),
         },
         CoreTool {
-            name: "recall",
-            description: "Searches earlier conversations.",
-            parameters: object(
-                &json!({
-                    "query": {"type": "string", "maxLength": 400},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 20},
-                }),
-                &["query"],
-            ),
-            own: Some(OwnTool::Recall),
+            name: RECALL,
+            description: "Searches notes and earlier conversations.",
+            parameters: recall_parameters(),
+            own: None,
         },
         CoreTool {
-            name: "memory",
+            name: MEMORY,
             description: "Adds, replaces, removes or lists notes in memory.",
-            parameters: object(
-                &json!({
-                    "action": {"type": "string", "enum": ["add", "replace", "remove", "list"]},
-                    "file": {"type": "string", "maxLength": 100},
-                    "id": {"type": "string", "maxLength": 100},
-                    "text": {"type": "string", "maxLength": 4000},
-                }),
-                &["action", "file"],
-            ),
-            own: Some(OwnTool::Memory),
+            parameters: memory_parameters(),
+            own: None,
         },
         CoreTool {
             name: "ask_memory",
@@ -146,7 +134,7 @@ mod tests {
             .iter()
             .map(|tool| tool["function"]["name"].as_str().unwrap())
             .collect();
-        assert_eq!(names, bxcore::tool::OWN_TOOLS);
+        assert_eq!(names, bxcore::tool::CORE_TOOLS);
         for tool in array.as_array().unwrap() {
             assert_eq!(
                 tool["function"]["parameters"]["additionalProperties"],

@@ -26,10 +26,6 @@ const MAX_HITS: usize = 8;
 pub enum OwnTool {
     /// The time.
     Clock,
-    /// Searches earlier conversations.
-    Recall,
-    /// Keeps notes.
-    Memory,
     /// Asks the notes.
     AskMemory,
     /// Finds tools.
@@ -54,9 +50,9 @@ pub fn run(tool: OwnTool, arguments: &str, env: &OwnEnv<'_>) -> CallResult {
     let answer = match tool {
         OwnTool::Clock => read::<NoArguments>(arguments).map(|_| clock(env.now)),
         OwnTool::FindTool => read::<Query>(arguments).map(|query| find(&query.query, env)),
-        OwnTool::Recall | OwnTool::Memory | OwnTool::AskMemory => Err((
+        OwnTool::AskMemory => Err((
             Code::NotConfigured,
-            "There is no memory on this box yet. Go on without it.".to_owned(),
+            "Questions to memory can't be answered here. Use recall with a few words.".to_owned(),
         )),
     };
     let (outcome, code, content) = match answer {
@@ -256,11 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_not_there_yet() {
-        for tool in [OwnTool::Recall, OwnTool::Memory, OwnTool::AskMemory] {
-            let result = ran(tool, "{}", vec![], ToolMode::Native);
-            assert_eq!(result.code, Some(Code::NotConfigured));
-        }
+    fn a_question_to_memory_is_pointed_to_recall() {
+        let result = ran(OwnTool::AskMemory, "{}", vec![], ToolMode::Native);
+        assert_eq!(result.code, Some(Code::NotConfigured));
+        assert!(result.content.contains("recall"));
     }
 
     #[test]

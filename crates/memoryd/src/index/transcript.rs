@@ -6,7 +6,7 @@ use bxcore::chat::RawMessage;
 use bxcore::id::TurnId;
 use bxcore::label::Label;
 use bxcore::text::{cap, unframed};
-use bxcore::tool::OWN_TOOLS;
+use bxcore::tool::CORE_TOOLS;
 use bxcore::transcript::{Entry, ToolMode, parse_line};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -109,7 +109,7 @@ impl Listener {
                 self.join(tool.label);
                 let name = tool.tool.as_str();
                 // What memory and the clock answered was found once and needs not be found again.
-                if !OWN_TOOLS.contains(&name) {
+                if !CORE_TOOLS.contains(&name) {
                     let text = content(&tool.message);
                     let label = self.said.label;
                     self.push(
