@@ -200,7 +200,7 @@ fn the_owners_checkpoint_finds_a_cut_log() {
     };
     verify(&file).success();
     // A device never ends, so none is read.
-    let endless = verify(std::path::Path::new("/dev/zero")).exited(2);
+    let endless = verify(Path::new("/dev/zero")).exited(2);
     assert!(
         endless.stderr.contains("regular file"),
         "{}",
