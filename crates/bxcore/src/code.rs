@@ -120,6 +120,8 @@ codes! {
     SessionUnknown = "session-unknown", 404;
     /// The id breaks the rule for session ids.
     SessionIdInvalid = "session-id-invalid", 422;
+    /// A helper's name would be too long; its call ends with `invalid-arguments`, which names this.
+    SubagentId = "subagent-id", 400;
     /// Another turn holds the session.
     SessionHeld = "session-held", 409;
     /// The session's transcript can't be read.

@@ -56,6 +56,22 @@ pub enum Entry {
     TurnEnd(TurnEnd),
 }
 
+/// Where a child stands in its tree. Stored with its first entry, and never taken from what a model
+/// wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The session at the top.
+    pub root: SessionId,
+    /// The root's turn that all of the tree works for.
+    pub root_turn: TurnId,
+    /// The parent's turn that asked for it.
+    pub parent_turn: TurnId,
+    /// The parent's number for the call that asked for it.
+    pub call: CallId,
+    /// How many sessions deep its own children may go on.
+    pub depth_left: u32,
+}
+
 /// The first entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Open {
@@ -64,6 +80,9 @@ pub struct Open {
     /// The session that asked for it, if it is a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
+    /// Where it stands in its tree, if it is a child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
     /// The label it began with.
     pub label: Label,
 }

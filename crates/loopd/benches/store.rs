@@ -65,6 +65,7 @@ fn first(session: &SessionId) -> Batch {
         .entry(Entry::Open(Open {
             session: session.clone(),
             parent: None,
+            lineage: None,
             label: Label::OWNER,
         }))
         .entry(Entry::User(User {

@@ -3,6 +3,7 @@
 mod authority;
 mod backend;
 mod catalogs;
+mod child;
 mod choosing;
 mod engine;
 mod holds;

@@ -5,6 +5,7 @@
 
 pub mod budget;
 pub mod config;
+pub mod delegation;
 pub mod drive;
 pub mod http;
 pub mod prompt;

@@ -11,4 +11,4 @@ mod rank;
 pub use call::{Routed, Target, route, sanitised_name};
 pub use catalog::Catalog;
 pub use core::{CALL_TOOL, CORE_TOOLS, CoreTool, FIND_TOOL, core_array, core_tool};
-pub use own::{OwnEnv, OwnTool, run};
+pub use own::{OwnEnv, OwnTool, run, time_line};

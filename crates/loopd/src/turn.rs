@@ -35,4 +35,5 @@ pub use command::{Command, Commit, ModelCall, Reserve, RunTool, Settle};
 pub use context::{Limits, Lost, Opening, TurnContext};
 pub use input::{Axis, Input, Refusal, Spent};
 pub use machine::{IllegalInput, NoEpoch, NoModelCall, Turn};
+pub(crate) use results::own_result;
 pub use resume::{ResumeError, unfinished};

@@ -23,6 +23,7 @@ mod real;
 mod sandbox;
 mod slotless;
 mod starter;
+mod subagent;
 mod supervisor;
 mod support;
 mod templates;

@@ -112,6 +112,13 @@ pub enum TurnEvent {
         /// The start of the result, for display.
         preview: String,
     },
+    /// Something happens in a child of the session.
+    Child {
+        /// The child.
+        session: SessionId,
+        /// What. A child's own children are within.
+        event: Box<Self>,
+    },
     /// The session's label rose.
     Label {
         /// To this.

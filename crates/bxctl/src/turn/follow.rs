@@ -169,6 +169,8 @@ fn asking_of(
     progress: &mut Progress,
 ) {
     match event {
+        // A helper's question is asked here as well: nobody else follows it.
+        TurnEvent::Child { event, .. } => asking_of(context, connection, event, asking, progress),
         TurnEvent::Approval { call, awaiting, .. } => {
             let output = context.output;
             if Asking::is_possible(&output) {

@@ -5,6 +5,7 @@
 //! beside the answer in both cases.
 
 use crate::output::{Blocks, Paint, Sanitizer, Style, one_line, render_markdown};
+use bxcore::id::SessionId;
 use bxcore::transcript::CallOutcome;
 use bxcore::usage::Usage;
 use bxcore::wire::approval::Awaiting;
@@ -27,6 +28,16 @@ pub(crate) enum Piece {
     Status(String),
     /// Why nothing goes on: worth a line of its own where none moves.
     Wait(String),
+}
+
+impl Piece {
+    /// The same, below something else.
+    fn indented(self) -> Self {
+        match self {
+            Self::Note(line) => Self::Note(format!("    {line}")),
+            other => other,
+        }
+    }
 }
 
 /// How answers are shown.
@@ -105,8 +116,35 @@ impl View {
                 let text = format!("the session is now {label}");
                 vec![Piece::Note(self.looks.paint_err.paint(Style::Dim, &text))]
             }
+            TurnEvent::Child { session, event } => self.child(session, event),
             TurnEvent::End { report } => self.end(report),
             TurnEvent::Refused { .. } => Vec::new(),
+        }
+    }
+
+    /// What a helper does: its tools, its end and what it waits for, set off from the session's own.
+    fn child(&self, session: &SessionId, event: &TurnEvent) -> Vec<Piece> {
+        let dim = |text: &str| self.looks.paint_err.paint(Style::Dim, text);
+        match event {
+            TurnEvent::Started { .. } => vec![Piece::Note(dim(&format!("  ⤷ {session} begins")))],
+            TurnEvent::End { report } => {
+                vec![Piece::Note(dim(&format!("  ⤷ {}", summary(report))))]
+            }
+            TurnEvent::Refused { problem } => {
+                vec![Piece::Note(format!("  ⤷ {session}: {problem}"))]
+            }
+            // What it says is for the session, and comes as the result of its call.
+            TurnEvent::Delta { .. } | TurnEvent::Reasoning { .. } | TurnEvent::Retract => {
+                vec![Piece::Status(format!("{session} works …"))]
+            }
+            TurnEvent::Label { label } => {
+                vec![Piece::Note(dim(&format!("  ⤷ {session} is now {label}")))]
+            }
+            other => {
+                // None of these changes what is shown of the answer.
+                let pieces = Self::new(self.looks).on(other);
+                pieces.into_iter().map(Piece::indented).collect()
+            }
         }
     }
 
@@ -369,6 +407,44 @@ mod tests {
         insta::assert_snapshot!(show(true, &[end("completed", "so *it* is")]), @r#"out    "so it is\n""#);
         assert_eq!(show(true, &[end("failed", "")]), "");
         assert_eq!(show(false, &[end("failed", "")]), "");
+    }
+
+    #[test]
+    fn a_helper_is_seen_at_work_and_its_helpers_too() {
+        let of = |session: &str, event: Value| json!({"type": "child", "session": session, "event": event});
+        let mut report = end("completed", "six");
+        report["report"]["session"] = "sub-chat-1-1".into();
+        let events = [
+            json!({"type": "tool_call", "call": 1, "tool": "subagent", "arguments": "{}"}),
+            of(
+                "sub-chat-1-1",
+                json!({"type": "started", "session": "sub-chat-1-1", "turn": 1, "backend": "local"}),
+            ),
+            of(
+                "sub-chat-1-1",
+                json!({"type": "tool_call", "call": 1, "tool": "read_file", "arguments": "{}"}),
+            ),
+            of(
+                "sub-chat-1-1",
+                of(
+                    "sub-sub-chat-1-1-2",
+                    json!({"type": "tool_call", "call": 1, "tool": "clock", "arguments": "{}"}),
+                ),
+            ),
+            of("sub-chat-1-1", json!({"type": "delta", "text": "six"})),
+            of("sub-chat-1-1", report),
+        ];
+        insta::assert_snapshot!(show(true, &events), @r#"
+        note   "→ subagent {}"
+        status "subagent runs …"
+        note   "  ⤷ sub-chat-1-1 begins"
+        note   "    → read_file {}"
+        status "read_file runs …"
+        note   "        → clock {}"
+        status "clock runs …"
+        status "sub-chat-1-1 works …"
+        note   "  ⤷ sub-chat-1-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written"
+        "#);
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 use super::catalogs::Catalogs;
 use super::inference::Inference;
+use crate::delegation;
 use crate::tools::Catalog;
 use bxcore::audit::sha256_hex;
 use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxcore::problem::Problem;
+use bxcore::tool::ToolSpec;
 use bxcore::wire::approval::Withdraw;
 use bxcore::wire::brokerd::{
     Authority, CALL_TIMEOUT_SECS, CallAnswer, CallRequest, CallResult, ExplainRequest, Register,
@@ -54,25 +56,30 @@ impl Broker {
             .await
     }
 
-    /// The tools that a session may use, whose list has this hash: asked for once a list.
+    /// The tools that a session may use, whose list at brokerd has this hash: asked for once a list.
+    /// `delegates` says whether it may have helpers.
     pub async fn catalog(
         &self,
         session: &SessionId,
         tools_sha256: &str,
+        delegates: bool,
     ) -> Result<Arc<Catalog>, CallError> {
-        if let Some(known) = self.catalogs.get(tools_sha256) {
+        // The same list of brokerd's makes another catalogue where helpers are offered.
+        let key = format!("{tools_sha256} {delegates}");
+        if let Some(known) = self.catalogs.get(&key) {
             return Ok(known);
         }
         let path = format!("/v1/sessions/{session}/tools");
         let listed: Box<RawValue> = self.quick.get(&path).await?;
-        let tools = serde_json::from_str(listed.get()).map_err(|error| {
+        let mut tools: Vec<ToolSpec> = serde_json::from_str(listed.get()).map_err(|error| {
             let title = "brokerd's list of tools can't be read";
             CallError::Refused(Problem::new(Code::Internal, title).detail(error.to_string()))
         })?;
+        tools.extend(delegation::subagent().filter(|_| delegates));
         let catalog = Arc::new(Catalog::new(tools));
         // brokerd may have been started anew in between, with another list.
         if sha256_hex(listed.get().as_bytes()) == tools_sha256 {
-            self.catalogs.keep(tools_sha256, &catalog);
+            self.catalogs.keep(&key, &catalog);
         }
         Ok(catalog)
     }

@@ -6,6 +6,7 @@ use super::inference::Inference;
 use super::live::LiveSessions;
 use super::sink::EventSink;
 use crate::config::Config;
+use crate::delegation::Trees;
 use crate::session::cache_rows;
 use crate::slots::SlotGate;
 use crate::store::{BackupName, RawLog, Recovery, Store};
@@ -16,7 +17,7 @@ use bxcore::wire::loopd::{
     Activity, BackupReport, CacheRow, SessionRow, SessionStatus, StopReport, TurnRequest,
 };
 use bxkit::daemon::Tasks;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -52,15 +53,17 @@ pub struct Engine {
     pub(super) gate: SlotGate,
     pub(super) holds: Holds,
     pub(super) live: LiveSessions,
+    pub(super) trees: Trees,
     pub(super) shutdown: CancellationToken,
     tasks: Tasks,
     idle_since: Mutex<Instant>,
+    me: Weak<Self>,
 }
 
 impl Engine {
     /// Puts an engine together; nothing runs yet.
     pub fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|me| Self {
             config: parts.config,
             store: parts.store,
             inference: parts.inference,
@@ -68,9 +71,11 @@ impl Engine {
             gate: SlotGate::default(),
             holds: Holds::default(),
             live: LiveSessions::default(),
+            trees: Trees::default(),
             shutdown: parts.shutdown,
             tasks: parts.tasks,
             idle_since: Mutex::new(Instant::now()),
+            me: Weak::clone(me),
         })
     }
 
@@ -93,9 +98,14 @@ impl Engine {
         }
     }
 
+    /// The engine, for work that outlives its caller; none while it ends.
+    pub(super) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
     /// Turns end with their work, or are left for the next start when the role ends: whatever they
     /// committed is resumed then.
-    fn spawn(
+    pub(super) fn spawn(
         self: &Arc<Self>,
         name: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
@@ -188,20 +198,27 @@ impl Engine {
         Ok(self.broker.forget(id).await?)
     }
 
-    /// Stops the turn under way in a session, and returns when it has ended.
+    /// Stops the turn under way in a session and everyone below it, and returns when all have ended.
     pub async fn stop(&self, id: &SessionId) -> Result<StopReport, Problem> {
         self.store.session(id).await?;
+        let mut tree = self.trees.below(id);
         let asked = self.holds.stop(id);
+        tree.push(id.clone());
         let deadline = Instant::now() + STOP_WAIT;
+        // The turn stops its helpers itself, and ends after them.
         while asked && self.holds.is_stopping(id) && Instant::now() < deadline {
             tokio::time::sleep(STOP_POLL).await;
         }
-        let failed = asked && self.holds.is_stopping(id);
-        let draining = self.live.draining(id);
+        let count = |some: &dyn Fn(&SessionId) -> bool| {
+            let count = tree.iter().filter(|session| asked && some(session)).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        let still = |session: &SessionId| self.holds.is_held(session);
+        let draining = tree.iter().filter(|session| self.live.draining(session));
         Ok(StopReport {
-            stopped: u32::from(asked && !failed),
-            failed: u32::from(failed),
-            draining: u32::from(draining),
+            stopped: count(&|session| !still(session)),
+            failed: count(&still),
+            draining: u32::try_from(draining.count()).unwrap_or(u32::MAX),
         })
     }
 

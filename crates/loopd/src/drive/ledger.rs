@@ -2,27 +2,35 @@
 
 use crate::budget::{AccountKey, BudgetRefusal, Meter};
 use crate::config::Guardrails;
+use crate::delegation::Standing;
 use crate::store::{AccountSpec, Batch, Op, Reservation, Settlement};
 use crate::turn::{Axis, Commit, Refusal};
-use bxcore::id::SessionId;
+use bxcore::guardrails::Limits;
 use jiff::civil::Date;
 
 /// The batch that stores what a turn wants stored, with the turn's place in the budget tree.
 ///
-/// The tree of a session that nobody asked for: the day, and below it the turn.
+/// The tree of a session that nobody asked for: the day, and below it the turn. A child's turn is
+/// below the turn that asked for it, and limited by all above: what these have left is what it has.
 pub(super) fn batch_of(
-    session: &SessionId,
+    standing: &Standing,
     commit: Commit,
     guardrails: &Guardrails,
     today: Date,
 ) -> Batch {
+    let session = &standing.session;
     let account = AccountKey::turn(session, commit.turn);
     let mut batch = Batch::new(session.clone());
     batch.entries = commit.entries;
     if commit.opens_turn {
-        batch
-            .ops
-            .extend(open_turn(&account, commit.turn, guardrails, today));
+        batch.ops.extend(match standing.paid_by() {
+            None => open_root(&account, guardrails, today),
+            Some(above) => vec![account_below(&account, above, Limits::default())],
+        });
+        batch.ops.push(Op::OpenTurn {
+            turn: commit.turn,
+            account: account.clone(),
+        });
     }
     if let Some(settle) = commit.settle {
         batch.ops.push(Op::Settle(Settlement {
@@ -50,29 +58,25 @@ pub(super) fn batch_of(
     batch
 }
 
-fn open_turn(
-    account: &AccountKey,
-    turn: bxcore::id::TurnId,
-    guardrails: &Guardrails,
-    today: Date,
-) -> [Op; 3] {
+fn open_root(account: &AccountKey, guardrails: &Guardrails, today: Date) -> Vec<Op> {
     let day = AccountKey::day(today);
-    [
-        Op::EnsureAccount(AccountSpec {
-            key: day.clone(),
-            parent: None,
-            limits: guardrails.per_day(),
-        }),
-        Op::EnsureAccount(AccountSpec {
-            key: account.clone(),
-            parent: Some(day),
-            limits: guardrails.per_turn(),
-        }),
-        Op::OpenTurn {
-            turn,
-            account: account.clone(),
-        },
+    let whole_day = Op::EnsureAccount(AccountSpec {
+        key: day.clone(),
+        parent: None,
+        limits: guardrails.per_day(),
+    });
+    vec![
+        whole_day,
+        account_below(account, day, guardrails.per_turn()),
     ]
+}
+
+fn account_below(account: &AccountKey, above: AccountKey, limits: Limits) -> Op {
+    Op::EnsureAccount(AccountSpec {
+        key: account.clone(),
+        parent: Some(above),
+        limits,
+    })
 }
 
 /// A refusal as a turn reads it.

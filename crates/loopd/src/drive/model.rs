@@ -13,8 +13,8 @@ use bxcore::id::ModelCallId;
 use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::usage::Receipt;
-use bxcore::wire::inferproxy::{BackendOrigin, Lane, StopReply, Waiting};
-use bxcore::wire::loopd::{Priority, TurnEvent, WaitReason};
+use bxcore::wire::inferproxy::{BackendOrigin, StopReply, Waiting};
+use bxcore::wire::loopd::{TurnEvent, WaitReason};
 use std::time::Duration;
 
 /// How long who makes model calls may take to come back.
@@ -108,7 +108,7 @@ impl Performance<'_> {
         } else {
             Way::Inferproxy {
                 slot,
-                lane: Lane::Main,
+                lane: self.standing.lane(),
             }
         }
     }
@@ -132,8 +132,8 @@ impl Performance<'_> {
     async fn slot(&mut self) -> Result<Permit, Problem> {
         let ask = Ask {
             backend: self.backend.name.clone(),
-            lane: Lane::Main,
-            priority: Priority::Live,
+            lane: self.standing.lane(),
+            priority: self.standing.priority(),
             session: self.turn.session().clone(),
             preferred: self.turn.conversation().last_slot(),
         };

@@ -4,6 +4,7 @@ use super::choosing::Chosen;
 use super::engine::{Engine, held};
 use super::holds::{Hold, HoldError};
 use super::sink::EventSink;
+use crate::delegation::{self, MAX_SUBAGENT_DEPTH, Standing};
 use crate::prompt::{Conversation, KeptReasoning};
 use crate::slots::Layout;
 use crate::store::StoreError;
@@ -15,10 +16,10 @@ use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::money::Price;
 use bxcore::problem::Problem;
-use bxcore::transcript::{Open, User};
+use bxcore::transcript::{Lineage, Open, User};
 use bxcore::wire::brokerd::{Authority, Register};
 use bxcore::wire::inferproxy::BackendInfo;
-use bxcore::wire::loopd::{TurnEvent, TurnRequest, WaitReason};
+use bxcore::wire::loopd::{SessionRow, SessionStatus, TurnEvent, TurnRequest, WaitReason};
 use bxcore::wire::provider::ProviderInfo;
 use bxkit::keys::Token;
 use std::sync::Arc;
@@ -58,11 +59,14 @@ impl Engine {
             Some(session) => session.clone(),
             None => new_session_id()?,
         };
+        if session.is_reserved() {
+            return Err(match self.session(&session).await {
+                Ok(row) => of_a_helper(&row),
+                Err(_) => reserved(&session),
+            });
+        }
         let hold = self.hold(&session, request.no_wait, sink).await?;
         let past = self.past(&session).await?;
-        if past.is_new && session.is_reserved() {
-            return Err(reserved(&session));
-        }
         let label = Label::new(request.class.unwrap_or(Class::Private), false);
         let ground = match self.ground(&session, &past, &request, label, sink).await {
             Err(problem) if problem.code == Code::RoleUnreachable => {
@@ -74,15 +78,21 @@ impl Engine {
         };
         let opening = self.opening(&session, &past, &ground.backend, &request.text, label);
         let context = self.context(&session, &past, &ground, Lost::default());
+        let standing = Standing {
+            session,
+            turn: opening.turn(),
+            made_by: None,
+            rules: ground.authority.rules.clone(),
+        };
         let begun = Turn::begin(context, past.conversation, opening);
         let (turn, first) = begun.map_err(|error| internal(&error))?;
-        self.carry_out(turn, first, &ground.backend, &hold, sink)
+        self.carry_out(turn, first, &ground.backend, standing, &hold, sink)
             .await;
         Ok(())
     }
 
     /// Waits for the other roles; gives the problem back where they don't return.
-    async fn roles_return(&self, problem: Problem) -> Result<(), Problem> {
+    pub(super) async fn roles_return(&self, problem: Problem) -> Result<(), Problem> {
         let there = tokio::try_join!(
             self.inference.wait_ready(ROLES_RETURN),
             self.broker.wait_ready(ROLES_RETURN),
@@ -157,7 +167,7 @@ impl Engine {
             self.admitted(session, past, label, provider).await?;
         }
         self.gate.declare(&backend.name, &Layout::of(&backend));
-        let (authority, catalog) = self.authority(session, label).await?;
+        let (authority, catalog) = self.authority(session, label, None).await?;
         Ok(Ground {
             backend,
             provider,
@@ -170,16 +180,23 @@ impl Engine {
         &self,
         session: &SessionId,
         raise: Label,
+        made_by: Option<&(SessionId, Lineage)>,
     ) -> Result<(Authority, Arc<Catalog>), Problem> {
+        let parent = made_by.map(|(parent, _)| parent);
+        let depth_left = made_by.map_or(MAX_SUBAGENT_DEPTH, |(_, lineage)| lineage.depth_left);
+        // A child's rules are these as well, narrowed by its parent's at brokerd.
         let rules = self.config.guardrails.tool_rules();
         let register = Register {
             raise,
-            parent: None,
+            parent: parent.cloned(),
             rules,
         };
         let authority = self.broker.register(session, &register).await?;
-        let catalog = self.broker.catalog(session, &authority.tools_sha256);
-        let catalog = catalog.await?;
+        let delegates = depth_left > 0 && delegation::is_allowed(&authority.rules);
+        let catalog = self
+            .broker
+            .catalog(session, &authority.tools_sha256, delegates)
+            .await?;
         Ok((authority, catalog))
     }
 
@@ -194,6 +211,7 @@ impl Engine {
         let open = past.is_new.then(|| Open {
             session: session.clone(),
             parent: None,
+            lineage: None,
             label,
         });
         Opening {
@@ -279,6 +297,24 @@ fn not_held(session: &SessionId, error: HoldError) -> Problem {
 
 pub(super) fn went_away() -> Problem {
     Problem::new(Code::Stopped, "Whoever asked for the turn went away")
+}
+
+/// A helper has one task, and its parent alone hears of it.
+fn of_a_helper(row: &SessionRow) -> Problem {
+    let status = match row.status {
+        SessionStatus::Running => "still at work",
+        SessionStatus::Idle => "done with it",
+        SessionStatus::Broken => "broken",
+    };
+    Problem::new(
+        Code::SessionIdInvalid,
+        format!("`{}` is a helper's session and takes no messages", row.id),
+    )
+    .detail(format!("it had one task, and is {status}"))
+    .hint(format!(
+        "`boxmaker session log {}` shows what it did",
+        row.id
+    ))
 }
 
 fn reserved(session: &SessionId) -> Problem {

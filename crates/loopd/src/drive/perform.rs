@@ -1,9 +1,11 @@
 //! Carries out a turn's commands, one after another, and feeds back what came of them.
 
+use super::child::Waiting;
 use super::engine::Engine;
 use super::holds::Hold;
 use super::ledger::{batch_of, refusal_of};
 use super::sink::EventSink;
+use crate::delegation::Standing;
 use crate::turn::{Command, Commit, IllegalInput, Input, Turn};
 use bxcore::id::CallId;
 use bxcore::problem::Problem;
@@ -21,6 +23,10 @@ pub(super) struct Performance<'a> {
     pub(super) sink: &'a mut EventSink,
     /// The tool call that a stop overtook before brokerd heard of it.
     pub(super) never_sent: Option<CallId>,
+    /// Where the turn stands in its tree.
+    pub(super) standing: Standing,
+    /// The child that the tool call under way waits for.
+    pub(super) waiting: Option<Waiting>,
     /// Whether the turn was told that somebody wants it to stop.
     told_stop: bool,
 }
@@ -32,9 +38,12 @@ impl Engine {
         turn: Turn,
         first: Vec<Command>,
         backend: &BackendInfo,
+        standing: Standing,
         hold: &Hold,
         sink: &mut EventSink,
     ) {
+        let is_root = standing.made_by.is_none();
+        let (root, root_turn) = standing.root();
         let mut performance = Performance {
             engine: self,
             turn,
@@ -42,6 +51,8 @@ impl Engine {
             hold,
             sink,
             never_sent: None,
+            standing,
+            waiting: None,
             told_stop: false,
         };
         if let Err(error) = performance.run(first).await {
@@ -53,6 +64,9 @@ impl Engine {
         }
         if let Some(conversation) = performance.turn.into_conversation() {
             self.live.keep(hold.session(), conversation);
+        }
+        if is_root {
+            self.trees.forget(&root, root_turn);
         }
     }
 }
@@ -96,7 +110,7 @@ impl Performance<'_> {
     async fn commit(&mut self, commit: Commit) -> Input {
         let today = jiff::Timestamp::now().to_zoned(TimeZone::UTC).date();
         let guardrails = &self.engine.config.guardrails;
-        let batch = batch_of(self.turn.session(), commit, guardrails, today);
+        let batch = batch_of(&self.standing, commit, guardrails, today);
         match self.engine.store.commit(batch).await {
             Ok(committed) => Input::Committed {
                 reserved: committed

@@ -5,11 +5,14 @@ use super::engine::Engine;
 use super::holds::Hold;
 use super::opening::{Ground, Past, internal};
 use super::sink::EventSink;
+use crate::delegation::Standing;
 use crate::prompt::Conversation;
 use crate::slots::Layout;
 use crate::store::Unfinished;
 use crate::turn::{Input, Lost, Turn, unfinished};
+use bxcore::id::SessionId;
 use bxcore::problem::Problem;
+use bxcore::transcript::{Entry, Line, Lineage};
 use bxcore::usage::UsageSource;
 use bxcore::wire::inferproxy::BackendInfo;
 use std::time::Duration;
@@ -26,12 +29,18 @@ impl Engine {
     /// Carries an interrupted turn to its end.
     pub(super) async fn resume_turn(&self, hold: Hold, left: Unfinished) {
         tracing::info!(session = %left.session, turn = %left.turn, "resuming an interrupted turn");
-        if let Err(problem) = self.try_resume(&hold, &left).await {
+        let mut sink = EventSink::nobody();
+        if let Err(problem) = self.try_resume(&hold, &left, &mut sink).await {
             tracing::error!(session = %left.session, code = %problem.code, %problem, "can't resume the turn");
         }
     }
 
-    async fn try_resume(&self, hold: &Hold, left: &Unfinished) -> Result<(), Problem> {
+    pub(super) async fn try_resume(
+        &self,
+        hold: &Hold,
+        left: &Unfinished,
+        sink: &mut EventSink,
+    ) -> Result<(), Problem> {
         let session = &left.session;
         let lines = self.store.load(session).await?;
         let counters = self.store.counters(session).await?;
@@ -50,7 +59,16 @@ impl Engine {
         };
         self.broker.wait_ready(ROLES_READY).await?;
         self.inference.wait_ready(ROLES_READY).await?;
-        let (authority, catalog) = self.authority(session, past.conversation.label()).await?;
+        let made_by = made_by(&lines);
+        let label = past.conversation.label();
+        let (authority, catalog) = self.authority(session, label, made_by.as_ref()).await?;
+        let standing = Standing {
+            session: session.clone(),
+            turn: left.turn,
+            made_by,
+            rules: authority.rules.clone(),
+        };
+        self.remember_tree(&standing).await?;
         let found = self.backend_for(&past).await;
         let Chosen { backend, provider } = match found.clone() {
             Ok(chosen) => chosen,
@@ -76,14 +94,28 @@ impl Engine {
         if found.is_err() {
             commands.extend(turn.on(Input::Stop).map_err(|error| internal(&error))?);
         }
-        self.carry_out(
-            turn,
-            commands,
-            &ground.backend,
-            hold,
-            &mut EventSink::nobody(),
-        )
-        .await;
+        self.carry_out(turn, commands, &ground.backend, standing, hold, sink)
+            .await;
+        Ok(())
+    }
+
+    /// Counts the children that the turn of a root made before it was interrupted.
+    async fn remember_tree(&self, standing: &Standing) -> Result<(), Problem> {
+        if standing.made_by.is_some() {
+            return Ok(());
+        }
+        let (root, turn) = standing.root();
+        let mut created = 0;
+        for row in self.store.sessions().await? {
+            if row.parent.is_none() {
+                continue;
+            }
+            let lines = self.store.load(&row.id).await.unwrap_or_default();
+            let is_ours = made_by(&lines)
+                .is_some_and(|(_, lineage)| lineage.root == root && lineage.root_turn == turn);
+            created += u32::from(is_ours);
+        }
+        self.trees.remember(&root, turn, created);
         Ok(())
     }
 
@@ -125,5 +157,13 @@ impl Engine {
             usage: sum.usage.plus(row.usage),
             cost: sum.cost.saturating_add(row.charged.usd),
         }))
+    }
+}
+
+/// Who made a session, and where in its tree it is, by its first entry.
+fn made_by(lines: &[Line]) -> Option<(SessionId, Lineage)> {
+    match &lines.first()?.entry {
+        Entry::Open(open) => open.parent.clone().zip(open.lineage.clone()),
+        _ => None,
     }
 }

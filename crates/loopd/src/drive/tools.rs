@@ -28,6 +28,12 @@ impl Performance<'_> {
         bxkit::fault::point("loopd.before-tool");
         let result = match run.target {
             Target::Own(tool) => self.run_own(tool, &run.arguments),
+            Target::Child => tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                // On the heap: few turns have helpers, and all would carry the room for one.
+                result = Box::pin(self.run_child(&run)) => result,
+            },
             Target::Broker if stop.is_cancelled() => {
                 self.never_sent = Some(call);
                 return None;
@@ -104,7 +110,10 @@ impl Performance<'_> {
 
     /// A call that a stop overtook. If it waited for the owner, it never runs; else, whether it
     /// took effect is brokerd's to know.
-    pub(super) async fn stopped_tool(&self, call: CallId) -> Input {
+    pub(super) async fn stopped_tool(&mut self, call: CallId) -> Input {
+        if let Some(result) = Box::pin(self.stop_child()).await {
+            return Input::ToolEnded { call, result };
+        }
         let withdraw = Withdraw {
             session: self.turn.session().clone(),
             call,
@@ -127,7 +136,7 @@ impl Performance<'_> {
         Input::ToolEnded { call, result }
     }
 
-    fn not_run(&self, problem: &Problem) -> CallResult {
+    pub(super) fn not_run(&self, problem: &Problem) -> CallResult {
         let content = problem.to_string();
         CallResult {
             outcome: CallOutcome::Failed,

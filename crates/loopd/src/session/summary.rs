@@ -179,6 +179,7 @@ mod tests {
         let open = Entry::Open(Open {
             session: SessionId::new("a").unwrap(),
             parent: None,
+            lineage: None,
             label: Label::BOTTOM,
         });
         let secret = Label::new(Class::Secret, false);

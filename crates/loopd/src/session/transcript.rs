@@ -139,6 +139,7 @@ mod tests {
         Entry::Open(Open {
             session: SessionId::new(name).unwrap(),
             parent: None,
+            lineage: None,
             label: Label::OWNER,
         })
     }

@@ -5,6 +5,7 @@
 
 use super::core::{CALL_TOOL, core_tool};
 use super::own::OwnTool;
+use crate::delegation::SUBAGENT;
 use bxcore::chat::ToolCall;
 use bxcore::code::Code;
 use bxcore::json::parse_strict;
@@ -20,6 +21,8 @@ const NAMELESS: &str = "unnamed";
 pub enum Target {
     /// loopd itself.
     Own(OwnTool),
+    /// A child session.
+    Child,
     /// brokerd, which also decides whether it runs at all.
     Broker,
 }
@@ -114,9 +117,13 @@ fn to_tool(name: &str, arguments: String) -> Routed {
         let text = "No tool has this name. find_tool finds tools.".to_owned();
         return Routed::refused(name, Code::UnknownTool, text);
     };
-    let target = core_tool(name)
-        .and_then(|core| core.own)
-        .map_or(Target::Broker, Target::Own);
+    let target = if name == SUBAGENT {
+        Target::Child
+    } else {
+        core_tool(name)
+            .and_then(|core| core.own)
+            .map_or(Target::Broker, Target::Own)
+    };
     Routed::To {
         target,
         tool,

@@ -97,14 +97,19 @@ fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, (Code, String)> {
     T::deserialize(value).map_err(|error| bad(error.to_string()))
 }
 
+/// The line that a message begins with which no person wrote: the clock stays out of the baseline.
+pub fn time_line(now: &Zoned) -> String {
+    format!("It is {}.", now.strftime("%H:%M on %A, %-d %B %Y"))
+}
+
 fn clock(now: &Zoned) -> String {
     // The timestamp is exact. The sentence is for small models: they read a timestamp badly, and
     // take up what stands last.
     let zone = now.time_zone().iana_name().unwrap_or("local time");
     format!(
-        "{} ({zone})\nIt is {}.",
+        "{} ({zone})\n{}",
         now.strftime("%Y-%m-%dT%H:%M:%S%:z"),
-        now.strftime("%H:%M on %A, %-d %B %Y"),
+        time_line(now),
     )
 }
 

@@ -67,7 +67,7 @@ impl Due {
 }
 
 /// A result made by the turn itself: public and trusted, since it is our own text.
-pub(super) fn own_result(outcome: CallOutcome, code: Code, text: &str) -> CallResult {
+pub(crate) fn own_result(outcome: CallOutcome, code: Code, text: &str) -> CallResult {
     CallResult {
         outcome,
         code: Some(code),

@@ -144,6 +144,7 @@ pub(crate) fn open(session: &SessionId) -> Entry {
     Entry::Open(Open {
         session: session.clone(),
         parent: None,
+        lineage: None,
         label: Label::BOTTOM,
     })
 }

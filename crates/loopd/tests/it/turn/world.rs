@@ -274,6 +274,7 @@ pub fn opening(conversation: &Conversation, backend: &BackendInfo, text: &str) -
         open: conversation.epoch().is_none().then(|| Open {
             session: session(),
             parent: None,
+            lineage: None,
             label: Label::OWNER,
         }),
         epoch: conversation.next_epoch(backend, &Sampling::default()),

@@ -1,0 +1,312 @@
+//! Children: made for a tool call of their parent's turn, worked as turns of their own, and their
+//! end handed over once.
+
+use super::choosing::Chosen;
+use super::engine::Engine;
+use super::opening::{Ground, internal};
+use super::perform::Performance;
+use super::sink::EventSink;
+use crate::delegation::{ChildEnd, Delegation, Standing};
+use crate::prompt::recorded_answer;
+use crate::store::Unfinished;
+use crate::tools::time_line;
+use crate::turn::{Lost, Opening, RunTool, Turn, unfinished};
+use bxcore::chat::RawMessage;
+use bxcore::code::Code;
+use bxcore::id::SessionId;
+use bxcore::label::Label;
+use bxcore::problem::Problem;
+use bxcore::transcript::{CallOutcome, Entry, Line, Open, ToolMode, TurnEnd, TurnOutcome, User};
+use bxcore::wire::brokerd::CallResult;
+use bxcore::wire::inferproxy::BackendInfo;
+use bxcore::wire::loopd::TurnEvent;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+/// A child that its parent waits for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    child: SessionId,
+    stop: CancellationToken,
+    events: mpsc::Receiver<TurnEvent>,
+    end: oneshot::Receiver<Result<ChildEnd, Problem>>,
+}
+
+impl Performance<'_> {
+    /// Has a child work on a task, and waits for its end.
+    ///
+    /// Dropping the future changes nothing for the child: it is stopped by [`Self::stop_child`].
+    pub(super) async fn run_child(&mut self, run: &RunTool) -> CallResult {
+        let engine = self.engine;
+        let known = run.resumed && engine.is_there(&self.standing, run).await;
+        let opened = Delegation::open(
+            &self.standing,
+            run.call,
+            &run.arguments,
+            &engine.trees,
+            known,
+        );
+        let delegation = match opened {
+            Ok(delegation) => delegation,
+            Err(refused) => {
+                return crate::turn::own_result(CallOutcome::Denied, refused.code, &refused.text);
+            }
+        };
+        let Some(shared) = engine.shared() else {
+            return self.not_run(&Problem::new(Code::Stopped, "loopd is ending"));
+        };
+        let label = self.turn.label();
+        self.waiting = Some(shared.spawn_child(delegation, label, self.backend.clone()));
+        self.await_child().await
+    }
+
+    /// Ends the child that is waited for, if there is one, and gives its end.
+    pub(super) async fn stop_child(&mut self) -> Option<CallResult> {
+        let waiting = self.waiting.as_ref()?;
+        waiting.stop.cancel();
+        Some(self.await_child().await)
+    }
+
+    /// Passes on what the child does, until it has ended.
+    async fn await_child(&mut self) -> CallResult {
+        let ended = loop {
+            let Some(waiting) = &mut self.waiting else {
+                break Err(Problem::new(Code::Internal, "No helper is waited for"));
+            };
+            tokio::select! {
+                biased;
+                Some(event) = waiting.events.recv() => {
+                    let session = waiting.child.clone();
+                    let event = Box::new(event);
+                    self.sink.send(TurnEvent::Child { session, event }).await;
+                }
+                ended = &mut waiting.end => break ended.unwrap_or_else(|_| Err(gone())),
+            }
+        };
+        self.waiting = None;
+        match ended {
+            Ok(end) => self.hand_over(&end).await,
+            Err(problem) => self.not_run(&problem),
+        }
+    }
+
+    /// Joins what the child has read to the session, at brokerd, before the model reads its answer.
+    async fn hand_over(&self, end: &ChildEnd) -> CallResult {
+        bxkit::fault::point("loopd.before-child-label");
+        let engine = self.engine;
+        let made_by = self.standing.made_by.as_ref();
+        let session = self.turn.session();
+        let raised = match engine.authority(session, end.label, made_by).await {
+            Err(problem) if problem.code == Code::RoleUnreachable => {
+                match engine.roles_return(problem).await {
+                    Ok(()) => engine.authority(session, end.label, made_by).await,
+                    Err(problem) => Err(problem),
+                }
+            }
+            raised => raised,
+        };
+        match raised {
+            Ok((authority, _)) => end.result(authority.label, engine.config.compact.summary_chars),
+            // Nothing of the answer may be read without its label.
+            Err(problem) => CallResult {
+                label: end.label,
+                session_label: end.label,
+                ..self.not_run(&problem)
+            },
+        }
+    }
+}
+
+impl Engine {
+    /// Whether the child of a call was begun by an earlier start.
+    async fn is_there(&self, parent: &Standing, run: &RunTool) -> bool {
+        let child = SessionId::new(format!("sub-{}-{}", parent.session, run.call));
+        match child {
+            Ok(child) => self.store.session(&child).await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    /// Begins a child's work, or goes on with it.
+    fn spawn_child(
+        self: &Arc<Self>,
+        delegation: Delegation,
+        label: Label,
+        backend: BackendInfo,
+    ) -> Waiting {
+        let (mut sink, events) = EventSink::channel();
+        let (tell, end) = oneshot::channel();
+        let stop = CancellationToken::new();
+        let child = delegation.child.clone();
+        let engine = Arc::clone(self);
+        let stopped = stop.clone();
+        self.spawn("child", async move {
+            let ended = engine
+                .child(delegation, label, backend, stopped, &mut sink)
+                .await;
+            // Whoever asked may be gone; the transcript has the end.
+            let _ = tell.send(ended);
+        });
+        Waiting {
+            child,
+            stop,
+            events,
+            end,
+        }
+    }
+
+    async fn child(
+        &self,
+        delegation: Delegation,
+        label: Label,
+        backend: BackendInfo,
+        stop: CancellationToken,
+        sink: &mut EventSink,
+    ) -> Result<ChildEnd, Problem> {
+        let child = &delegation.child;
+        // One that a start resumes holds itself until it has ended.
+        let hold = self.holds.take(child).await.map_err(|error| {
+            Problem::new(Code::SessionHeld, "The helper can't begin").detail(error.to_string())
+        })?;
+        let turn_stop = hold.stop().clone();
+        let _linked = AbortOnDropHandle::new(tokio::spawn(async move {
+            stop.cancelled().await;
+            turn_stop.cancel();
+        }));
+        let lines = self.lines(child).await?;
+        if lines.is_empty() {
+            self.begin_child(&delegation, label, &backend, &hold, sink)
+                .await?;
+        } else if unfinished(&lines).is_some() {
+            let left = Unfinished {
+                session: child.clone(),
+                turn: delegation.turn(),
+                account: None,
+            };
+            self.try_resume(&hold, &left, sink).await?;
+        }
+        bxkit::fault::point("loopd.after-child");
+        let lines = self.lines(child).await?;
+        ended(child, &lines).ok_or_else(|| {
+            let title = format!("The helper `{child}` has no end yet");
+            Problem::new(Code::Interrupted, title)
+        })
+    }
+
+    async fn begin_child(
+        &self,
+        delegation: &Delegation,
+        label: Label,
+        backend: &BackendInfo,
+        hold: &super::holds::Hold,
+        sink: &mut EventSink,
+    ) -> Result<(), Problem> {
+        let child = &delegation.child;
+        let past = self.past(child).await?;
+        let chosen = self.choose_backend(Some(&backend.name), None).await?;
+        let Chosen { backend, provider } = chosen;
+        if let Some(provider) = &provider {
+            self.admitted(child, &past, label, provider).await?;
+        }
+        let made_by = (delegation.parent.clone(), delegation.lineage.clone());
+        let (authority, catalog) = self.authority(child, label, Some(&made_by)).await?;
+        let standing = Standing {
+            session: child.clone(),
+            turn: delegation.turn(),
+            made_by: Some(made_by),
+            rules: authority.rules.clone(),
+        };
+        let opening = Opening {
+            open: Some(Open {
+                session: child.clone(),
+                parent: Some(delegation.parent.clone()),
+                lineage: Some(delegation.lineage.clone()),
+                label: authority.label,
+            }),
+            epoch: past
+                .conversation
+                .next_epoch(&backend, &self.config.sampling),
+            user: User {
+                turn: delegation.turn(),
+                label: authority.label,
+                message: RawMessage::user(&format!(
+                    "{}\n\n{}",
+                    time_line(&jiff::Zoned::now()),
+                    delegation.task
+                )),
+            },
+        };
+        let ground = Ground {
+            backend,
+            provider,
+            authority,
+            catalog,
+        };
+        let context = self.context(child, &past, &ground, Lost::default());
+        let begun = Turn::begin(context, past.conversation, opening);
+        let (turn, first) = begun.map_err(|error| internal(&error))?;
+        self.carry_out(turn, first, &ground.backend, standing, hold, sink)
+            .await;
+        Ok(())
+    }
+
+    async fn lines(&self, session: &SessionId) -> Result<Vec<Line>, Problem> {
+        match self.store.load(session).await {
+            Ok(lines) => Ok(lines),
+            Err(crate::store::StoreError::SessionUnknown(_)) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// How a child ended by its transcript; none while it has no end.
+fn ended(child: &SessionId, lines: &[Line]) -> Option<ChildEnd> {
+    let Entry::TurnEnd(end) = &lines.last()?.entry else {
+        return None;
+    };
+    let answer = lines.iter().rev().find_map(|line| match &line.entry {
+        Entry::Assistant(answer) => Some(answer),
+        _ => None,
+    });
+    let said = answer.map(|answer| {
+        let mode = match answer.rung {
+            Some(_) => ToolMode::Schema,
+            None => ToolMode::Native,
+        };
+        recorded_answer(mode, &answer.message)
+    });
+    let completed = end.outcome == TurnOutcome::Completed;
+    Some(ChildEnd {
+        child: child.clone(),
+        outcome: end.outcome,
+        answer: said
+            .filter(|_| completed)
+            .map(|said| said.trim().to_owned())
+            .unwrap_or_default(),
+        problem: problem_of(end),
+        label: end.label,
+        usage: end.usage,
+        cost: end.cost,
+    })
+}
+
+fn problem_of(end: &TurnEnd) -> Option<Problem> {
+    let code = end.code?;
+    let title = match end.outcome {
+        TurnOutcome::Stopped => "The helper was stopped",
+        TurnOutcome::Halted => "The helper was halted by a limit",
+        TurnOutcome::ContextFull => "The helper's conversation no longer fits the model's context",
+        TurnOutcome::Completed | TurnOutcome::Failed => "The helper failed",
+    };
+    let problem = Problem::new(code, title);
+    Some(match &end.detail {
+        Some(detail) => problem.detail(detail.clone()),
+        None => problem,
+    })
+}
+
+fn gone() -> Problem {
+    Problem::new(Code::Interrupted, "The helper's work broke off")
+}
