@@ -46,6 +46,11 @@ impl Launcher for Executable {
         Ok(brokerd::ledger::copy(&home.broker_db(), folder)?)
     }
 
+    fn check_outside(&self, home: &Home) -> Vec<(String, Result<String, Problem>)> {
+        let checked = brokerd::check::check(home).into_iter();
+        checked.map(|one| (one.what, one.found)).collect()
+    }
+
     fn check_config(&self, home: &Home, role: Role, file: &Path) -> Result<(), Problem> {
         match role {
             Role::Loopd => loopd::config::Config::load(file).map(drop)?,

@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod audit;
 pub mod broker;
+pub mod check;
 pub mod config;
 pub mod consult;
 pub mod decision;

@@ -59,12 +59,12 @@ impl From<ProviderError> for Problem {
     fn from(error: ProviderError) -> Self {
         let detail = bxkit::report::chain(&error);
         match error {
-            ProviderError::Secret(_) => Self::new(
+            ProviderError::Secret(source) => Self::new(
                 Code::ProviderSecretUnreadable,
                 "The secret that a provider names can't be used",
             )
             .detail(detail)
-            .hint("put it into a file of its own: chmod 600, in the folder `state/secrets`"),
+            .hint(source.hint()),
             ProviderError::Roots { .. } => Self::new(
                 Code::ConfigInvalid,
                 "No certificate of a provider could be checked",

@@ -10,7 +10,7 @@ use crate::http::router;
 use crate::memory::Memory;
 use crate::provider::{Provider, ProviderError};
 use crate::sandbox::{Launch, Sandbox};
-use crate::secrets::{SecretName, Secrets};
+use crate::secrets::{self, SecretName, Secrets};
 use crate::tools::Registry;
 use bxcore::code::Code;
 use bxcore::problem::Problem;
@@ -62,7 +62,7 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
 
 /// Reads what is read before the confinement: secrets, and certificates.
 fn outside(home: &Home, config: &Config) -> Result<Outside, Problem> {
-    let secrets = secrets(home, config)?;
+    let secrets = open_secrets(home, config)?;
     let consult = config
         .consult
         .clone()
@@ -84,7 +84,7 @@ fn outside(home: &Home, config: &Config) -> Result<Outside, Problem> {
 }
 
 /// The owner's secrets. Whose one is missing decides which page helps.
-fn secrets(home: &Home, config: &Config) -> Result<Secrets, Problem> {
+fn open_secrets(home: &Home, config: &Config) -> Result<Secrets, Problem> {
     let consult = config.consult.iter().map(|consult| &consult.secret);
     let providers = config.providers.values().map(|provider| &provider.secret);
     let webhook = config.approvals.webhook.iter();
@@ -92,7 +92,7 @@ fn secrets(home: &Home, config: &Config) -> Result<Secrets, Problem> {
     let for_consult: Vec<&SecretName> = consult.collect();
     let for_models: Vec<&SecretName> = for_consult.iter().copied().chain(providers).collect();
     let needed: Vec<&SecretName> = for_models.iter().copied().chain(webhook).collect();
-    let folders = secret_folders(home);
+    let folders = secrets::folders(home);
     Secrets::open(folders.clone(), &needed).map_err(|error| {
         if let Err(error) = Secrets::open(folders.clone(), &for_consult) {
             return Problem::from(ConsultError::Secret(error));
@@ -148,12 +148,6 @@ fn ports(config: &Config) -> BTreeSet<u16> {
     ports
 }
 
-/// Where secrets are: what the service manager hands over comes first.
-fn secret_folders(home: &Home) -> Vec<PathBuf> {
-    let handed = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    handed.into_iter().chain([home.secrets_dir()]).collect()
-}
-
 /// What runs commands, where a grant wants it: without one, no process is started that is less
 /// confined than we are.
 fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
@@ -200,7 +194,7 @@ fn confinement(home: &Home, config: &Config) -> Confinement {
         .write(beside("-wal"))
         .write(beside("-shm"))
         .write(database.clone());
-    let own = secret_folders(home)
+    let own = secrets::folders(home)
         .into_iter()
         .fold(own, Confinement::read);
     let ports = ports(config);

@@ -8,6 +8,6 @@ mod running;
 
 pub(crate) use finding::{Finding, Level, render};
 pub(crate) use kernel::kernel;
-pub(crate) use local::{configuration, disk, folders, workspaces};
+pub(crate) use local::{configuration, disk, folders, outside, workspaces};
 pub(crate) use programs::{bubblewrap, python, starter};
 pub(crate) use running::running;

@@ -69,6 +69,10 @@ pub trait Launcher {
     /// Gives the size of the copy in bytes.
     fn copy_ledger(&self, home: &Home, folder: &Path) -> Result<u64, Problem>;
 
+    /// Looks at what brokerd would send with: its secrets, and each service that is configured.
+    /// Sends nothing.
+    fn check_outside(&self, home: &Home) -> Vec<(String, Result<String, Problem>)>;
+
     /// Reads a file as the role would read its configuration.
     fn check_config(&self, home: &Home, role: Role, file: &Path) -> Result<(), Problem>;
 }

@@ -115,12 +115,12 @@ impl From<ConsultError> for Problem {
     fn from(error: ConsultError) -> Self {
         let detail = bxkit::report::chain(&error);
         match error {
-            ConsultError::Secret(_) => Self::new(
+            ConsultError::Secret(source) => Self::new(
                 Code::ConsultSecretUnreadable,
                 "The secret that `[consult]` names can't be used",
             )
             .detail(detail)
-            .hint("put it into a file of its own: chmod 600, in the folder `state/secrets`"),
+            .hint(source.hint()),
             ConsultError::Roots(_) => Self::new(
                 Code::ConfigInvalid,
                 "No certificate of `[consult]` could be checked",

@@ -91,7 +91,7 @@ impl ProviderFailure {
     const fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::NoSecret | Self::Refused(Refusal::Unauthorised) => {
-                "put a valid key into the secret's file in `state/secrets`; \
+                "put a valid key into the secret's file (`boxmaker doctor` names the folder); \
                  then `boxmaker down`, and it is read anew"
             }
             Self::Refused(Refusal::PaymentRequired) => {

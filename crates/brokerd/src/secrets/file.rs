@@ -32,6 +32,24 @@ pub enum SecretError {
     },
 }
 
+impl SecretError {
+    /// What to do about it, with the folder that it belongs into.
+    pub fn hint(&self) -> String {
+        let folder = match self {
+            Self::File(
+                PrivateFileError::Open { path, .. } | PrivateFileError::NotPrivate { path, .. },
+            )
+            | Self::Content(path) => path.parent(),
+            Self::Folder(folder) | Self::TooMany { folder, .. } => Some(folder.as_path()),
+        };
+        let folder = folder.unwrap_or(Path::new("."));
+        format!(
+            "put it into a file of its own with mode 0600, in the folder `{}`",
+            folder.display()
+        )
+    }
+}
+
 impl Secret {
     /// Reads a secret's file; line ends at its end don't belong to it.
     ///

@@ -54,8 +54,8 @@ struct Held {
     by_name: BTreeMap<String, Secret>,
     /// What is looked for: all that could be read, whatever it is called, with its file's name.
     looked_for: Vec<(String, Shapes)>,
-    /// How much could not be read. What it holds can't be looked for.
-    unread: usize,
+    /// Why something could not be read. What it holds can't be looked for.
+    unread: Vec<String>,
 }
 
 /// What looking for secrets in a text says.
@@ -147,6 +147,18 @@ impl Secrets {
         held.by_name.get(name.as_str()).cloned()
     }
 
+    /// How many were read, whatever they are called.
+    pub fn count(&self) -> usize {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        held.looked_for.len()
+    }
+
+    /// What could not be read and why, so that nothing may be sent; never anything of its value.
+    pub fn unread(&self) -> Vec<String> {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        held.unread.clone()
+    }
+
     /// Whether a secret stands in one of these texts, as it is or encoded.
     pub fn search(&self, texts: &[&[u8]]) -> Search {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +172,7 @@ impl Secrets {
         let found = held.looked_for.iter().find(|(_, shapes)| stands(shapes));
         match found {
             Some((name, _)) => Search::Present { name: name.clone() },
-            None if held.unread > 0 => Search::Unsure,
+            None if !held.unread.is_empty() => Search::Unsure,
             None => Search::Absent,
         }
     }
@@ -178,9 +190,9 @@ impl Held {
     }
 
     fn leave_out(&mut self, error: &SecretError) {
-        self.unread += 1;
         let why = bxkit::report::chain(error);
         tracing::warn!(%why, "while this can't be read as a secret, nothing may be sent");
+        self.unread.push(why);
     }
 }
 

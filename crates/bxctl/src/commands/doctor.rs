@@ -4,8 +4,8 @@ use super::down::gone;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::doctor::{
-    Finding, Level, bubblewrap, configuration, disk, folders, kernel, python, render, running,
-    starter, workspaces,
+    Finding, Level, bubblewrap, configuration, disk, folders, kernel, outside, python, render,
+    running, starter, workspaces,
 };
 use crate::failure::{Failure, Outcome};
 use bxkit::exit;
@@ -32,6 +32,7 @@ pub(crate) async fn run(context: &Context<'_>, args: &DoctorArgs) -> Outcome {
     let is_readable = configured.iter().all(|found| found.level != Level::Fail);
     findings.extend(configured);
     findings.extend(workspaces(context));
+    findings.extend(outside(context));
     findings.push(bubblewrap());
     findings.push(python());
     findings.extend(starter(context));

@@ -3,6 +3,7 @@
 use super::finding::{Finding, Level};
 use crate::context::Context;
 use crate::output::bytes;
+use bxcore::code::Code;
 use bxcore::label::{Class, Label};
 use bxcore::problem::Problem;
 use bxcore::role::Role;
@@ -164,6 +165,22 @@ fn workspace(folder: &SharedFolder) -> Finding {
             "correct `path` in brokerd.toml or make the folder readable, then `boxmaker down`",
         ),
     }
+}
+
+/// What is sent with, where something may be sent: the secrets, and each service.
+pub(crate) fn outside(context: &Context<'_>) -> Vec<Finding> {
+    let checked = context
+        .launcher
+        .map(|launcher| launcher.check_outside(context.home));
+    let finding = |(what, found): (String, Result<String, Problem>)| match found {
+        Ok(found) => Finding::ok(what, found),
+        // Without a grant it is kept from being used, which may be what is wanted.
+        Err(problem) if problem.code == Code::NoGrant => {
+            Finding::problem(Level::Warn, what, &problem)
+        }
+        Err(problem) => Finding::problem(Level::Fail, what, &problem),
+    };
+    checked.into_iter().flatten().map(finding).collect()
 }
 
 /// What a client without the roles can say: that the file is TOML.
