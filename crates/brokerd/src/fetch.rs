@@ -28,7 +28,7 @@ pub enum FetchError {
     #[error(transparent)]
     Url(#[from] UrlError),
     /// The grant does not admit the host.
-    #[error("no grant admits the host `{0}`")]
+    #[error("the grant does not admit the host `{0}`")]
     Host(String),
     /// The port is neither of the web's nor granted.
     #[error("port {0} is not granted")]

@@ -1,9 +1,10 @@
 //! A local model that asks a model elsewhere: found, called, decided, paid and on record, in the
 //! whole house.
 
-use crate::support::{MOST_CALLS, audit_records, killed_at_call, up_with_fault, verify_audit};
-use bxcore::money::MicroUsd;
-use bxtest::fault::FaultPoint;
+mod keys;
+mod kills;
+
+use crate::support::{audit_records, verify_audit};
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
@@ -272,115 +273,6 @@ fn a_turn_that_can_not_pay_asks_nobody() {
     house.server.assert_clean();
 }
 
-/// `doctor` says whether what is configured can be used, and names what keeps it from that.
-#[test]
-fn doctor_tells_whether_anything_could_be_asked() {
-    use std::os::unix::fs::PermissionsExt;
-    let house = House::new("", |_| Answer::Close);
-    let home = &house.home;
-    let finding = |what: &str| {
-        let doctor = home
-            .cmd("boxmaker")
-            .args(["doctor", "--quick", "--json"])
-            .run();
-        let findings = doctor.json();
-        let found = findings
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|one| one["what"] == what);
-        let found = found
-            .cloned()
-            .unwrap_or_else(|| panic!("{what}: {findings}"));
-        (
-            found["level"].as_str().unwrap().to_owned(),
-            found.to_string(),
-        )
-    };
-    let (level, said) = finding("consult");
-    assert_eq!(level, "ok", "{said}");
-    assert!(said.contains("big-1") && said.contains("private"), "{said}");
-    let folder = home.state_dir().join("secrets");
-    let (level, said) = finding("secrets");
-    assert_eq!(level, "ok", "{said}");
-    assert!(said.contains(folder.to_str().unwrap()), "{said}");
-
-    std::fs::write(folder.join("notes"), "two\nlines").unwrap();
-    let private = std::fs::Permissions::from_mode(0o600);
-    std::fs::set_permissions(folder.join("notes"), private).unwrap();
-    let (level, said) = finding("secrets");
-    assert_eq!(level, "fail", "{said}");
-    assert!(
-        said.contains("notes") && said.contains("secret-unreadable"),
-        "{said}"
-    );
-    assert!(!said.contains("two"), "{said}");
-    std::fs::remove_file(folder.join("notes")).unwrap();
-
-    std::fs::remove_file(folder.join("elsewhere")).unwrap();
-    let (level, said) = finding("consult");
-    assert_eq!(level, "fail", "{said}");
-    assert!(said.contains("consult-secret-unreadable"), "{said}");
-    assert!(
-        said.contains(&format!("in the folder `{}`", folder.display())),
-        "{said}"
-    );
-    house.put_secret(SECRET);
-
-    let file = home.config_dir().join("brokerd.toml");
-    let text = std::fs::read_to_string(&file).unwrap().replace(GRANT, "");
-    std::fs::write(&file, text).unwrap();
-    let (level, said) = finding("consult");
-    assert_eq!(level, "warn", "{said}");
-    assert!(said.contains("tool = \\\"consult\\\""), "{said}");
-    assert_eq!(house.provider.connections(), 0);
-    home.cmd("boxmaker").arg("down").run();
-}
-
-/// What the service manager hands over is used before what lies in the state folder, and looked for
-/// like the rest.
-#[test]
-fn a_key_of_the_service_managers_comes_first() {
-    use std::os::unix::fs::PermissionsExt;
-    let house = House::new("", |_| Answer::says("Rayleigh scattering.", 10, 2));
-    let handed = house.home.path().join("credentials");
-    std::fs::create_dir(&handed).unwrap();
-    std::fs::set_permissions(&handed, std::fs::Permissions::from_mode(0o700)).unwrap();
-    bxkit::fsx::write_atomic(&handed.join("elsewhere"), b"sk-handed-over", 0o400).unwrap();
-    let up = house
-        .home
-        .cmd("boxmaker")
-        .arg("up")
-        .env("CREDENTIALS_DIRECTORY", &handed)
-        .spawn();
-    up.until("loopd listens", || house.home.role_pid("loopd").is_some());
-    let asked = house.ask("chat-h");
-    assert_eq!(asked["outcome"], "completed", "{asked}");
-    let seen = house.provider.seen().remove(0);
-    let bearer = seen
-        .headers()
-        .into_iter()
-        .find(|(name, _)| name == "authorization");
-    assert_eq!(bearer.unwrap().1, "Bearer sk-handed-over");
-    assert_eq!(up.terminate().code(), Some(0));
-}
-
-#[test]
-fn a_secret_that_others_can_read_stops_the_house_and_is_not_told() {
-    use std::os::unix::fs::PermissionsExt;
-    let house = House::new("", |_| Answer::Close);
-    let file = house.home.state_dir().join("secrets/elsewhere");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let up = house.home.cmd("boxmaker").arg("up").run().exited(78);
-    assert!(
-        up.stderr.contains("error[consult-secret-unreadable]"),
-        "{}",
-        up.stderr
-    );
-    assert!(up.stderr.contains("elsewhere"), "{}", up.stderr);
-    assert!(!up.stderr.contains(SECRET), "{}", up.stderr);
-}
-
 /// Brought down as by a fault of their own, in a house that may dump all it wants: what was in
 /// memory stays nowhere.
 #[test]
@@ -428,62 +320,6 @@ fn a_role_that_crashes_leaves_no_secret_behind() {
     assert!(seen > 10, "there is something to look into");
 }
 
-/// Killed between the record and the first byte, or after the last: nothing is ever sent without
-/// its intent on disk, and an intent without an outcome is told as unknown.
-#[test]
-fn a_kill_on_the_way_out_leaves_no_byte_without_its_intent() {
-    // What nobody can tell is charged for all that was set aside, and nothing twice.
-    const WHOLE: &str = "0.500000";
-    const COUNTED: &str = "0.006000";
-    for (point, is_cut, cost) in [
-        ("brokerd.before-intent", false, COUNTED),
-        ("brokerd.after-intent", true, WHOLE),
-        ("brokerd.before-send", true, WHOLE),
-        ("brokerd.after-send", true, WHOLE),
-        // The ledger has the result already, and only the log does not.
-        ("brokerd.after-label", true, COUNTED),
-        ("brokerd.after-outcome", false, COUNTED),
-    ] {
-        let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
-        let home = &house.home;
-        let fault = FaultPoint::first(point);
-        let up = up_with_fault(home, &fault);
-        let asked = house.ask("chat-k");
-        assert_eq!(asked["outcome"], "completed", "{point}: {asked}");
-        assert_eq!(up.terminate().code(), Some(0), "{point}");
-        let records = audit_records(home);
-        let of_consult = |record: &&Value| record["tool"] == "consult";
-        let recorded: Vec<&str> = records
-            .iter()
-            .filter(of_consult)
-            .filter(|record| record["kind"] == "intent")
-            .map(|record| record["body"].as_str().unwrap())
-            .collect();
-        let seen = house.provider.seen();
-        for seen in &seen {
-            let body = std::str::from_utf8(&seen.body).unwrap();
-            assert!(recorded.contains(&body), "{point}: sent without an intent");
-        }
-        assert_eq!(recorded.len(), 1, "{point}: asked again");
-        assert!(seen.len() <= 1, "{point}: sent again");
-        let unknown = records
-            .iter()
-            .filter(|record| record["outcome"] == "unknown");
-        assert_eq!(unknown.count(), usize::from(is_cut), "{point}: {asked}");
-        assert_eq!(asked["cost_usd"], cost, "{point}: {asked}");
-        // brokerd's own count of the day has the call once.
-        let db = rusqlite::Connection::open(home.state_dir().join("brokerd.db")).unwrap();
-        let sql = "SELECT sum(micros) FROM spending";
-        let micros: i64 = db.query_row(sql, [], |row| row.get(0)).unwrap();
-        assert_eq!(
-            MicroUsd::from_micros(micros).unwrap().to_string(),
-            cost,
-            "{point}"
-        );
-        verify_audit(home);
-    }
-}
-
 /// A question costs more than was set aside and than the turn has: that is charged whole and ends
 /// all spending, but the model on this box goes on.
 #[test]
@@ -499,73 +335,4 @@ fn money_that_is_gone_does_not_keep_the_own_model_from_answering() {
     assert_eq!(asked["cost_usd"], "1.503000", "{asked}");
     assert_eq!(up.terminate().code(), Some(0));
     house.server.assert_clean();
-}
-
-/// loopd dies with an answer that is paid, and there is no money for another one: the turn that goes
-/// on has the answer from brokerd's record, and nothing is charged or sent twice.
-#[test]
-fn a_paid_answer_outlives_loopd_where_no_second_one_could_be_paid() {
-    let loopd = "[guardrails]\nusd = \"0.60\"\n";
-    let house = House::new(loopd, |_| Answer::says("Rayleigh scattering.", 1000, 200));
-    let home = &house.home;
-    let fault = FaultPoint {
-        nth: 2,
-        ..FaultPoint::first("loopd.after-tool")
-    };
-    let up = up_with_fault(home, &fault);
-    let asked = house.ask("chat-r");
-    assert_eq!(asked["outcome"], "completed", "{asked}");
-    let calls = asked["calls"].as_array().unwrap().iter();
-    let consulted: Vec<_> = calls.filter(|call| call["tool"] == "consult").collect();
-    assert_eq!(consulted.len(), 1, "{asked}");
-    assert_eq!(consulted[0]["outcome"], "ok", "{asked}");
-    assert_eq!(house.provider.connections(), 1);
-    // What loopd had set aside when it died is charged whole, once.
-    assert_eq!(asked["cost_usd"], "0.500000", "{asked}");
-    assert_eq!(up.terminate().code(), Some(0));
-    verify_audit(home);
-    house.server.assert_clean();
-}
-
-/// Killed as it enters the nth call to the system, by any of its threads, that writes, syncs,
-/// connects, sends or receives: never is a byte sent without its intent on disk, never twice.
-/// Each number is tried, up to the first that no thread reaches.
-#[test]
-fn a_kill_at_any_system_call_leaves_no_byte_without_its_intent() {
-    let (mut died, mut sent) = (0, 0);
-    for number in 1..MOST_CALLS {
-        let house = House::new("", |_| Answer::says("Rayleigh scattering.", 1000, 200));
-        let home = &house.home;
-        let survived = killed_at_call(home, number, || {
-            home.cmd("boxmaker")
-                .args(["ask", "Why is the sky blue?", "--session", "chat-s"])
-                .run();
-        });
-        died += usize::from(!survived);
-        let records = audit_records(home);
-        let recorded: Vec<&str> = records
-            .iter()
-            .filter(|record| record["tool"] == "consult" && record["kind"] == "intent")
-            .map(|record| record["body"].as_str().unwrap())
-            .collect();
-        let seen = house.provider.seen();
-        for seen in &seen {
-            let body = std::str::from_utf8(&seen.body).unwrap();
-            assert!(
-                recorded.contains(&body),
-                "call {number}: sent without an intent"
-            );
-        }
-        assert!(recorded.len() <= 1, "call {number}: asked again");
-        assert!(seen.len() <= 1, "call {number}: sent again");
-        sent += seen.len();
-        // What began has its end on record, or is told as unknown.
-        let outcomes = records.iter().filter(|record| record["kind"] == "outcome");
-        assert_eq!(outcomes.count(), recorded.len(), "call {number}");
-        verify_audit(home);
-        if survived {
-            break;
-        }
-    }
-    assert!(died >= 8 && sent >= 1, "{died} died, {sent} sent");
 }
