@@ -14,6 +14,7 @@ mod retry_after;
 mod service;
 mod speak;
 mod stream;
+pub(crate) mod target;
 mod tls;
 
 pub use connect::{CONNECT_TIMEOUT_SECS, connect};
@@ -26,4 +27,5 @@ pub use retry_after::RetryAfter;
 pub use service::{check_ca_file, check_service, reach};
 pub use speak::{Answer, MAX_HEADERS, USER_AGENT, speak};
 pub use stream::Stream;
+pub use target::{MAX_URL_BYTES, Target, UrlError};
 pub use tls::{Roots, RootsError};

@@ -6,14 +6,14 @@ mod html;
 mod page;
 mod reach;
 mod redirect;
-mod target;
 
 pub use fetcher::{DESCRIPTION, Fetcher, TIMEOUT_MS, is_for_fetch, parameters, url_of};
 pub use html::text_of;
 pub use page::{Limits, Page, fetch};
 pub use reach::{Addresses, Dialer, Resolver, SystemResolver, look_up};
 pub use redirect::{MAX_REDIRECTS, Trail};
-pub use target::{MAX_URL_BYTES, Target, UrlError};
+
+pub use crate::egress::{MAX_URL_BYTES, Target, UrlError};
 
 use crate::egress::EgressError;
 use bxcore::code::Code;

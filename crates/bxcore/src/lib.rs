@@ -6,6 +6,7 @@
 pub mod audit;
 pub mod chat;
 pub mod code;
+pub mod day;
 pub mod grant;
 pub mod guardrails;
 pub mod id;

@@ -8,13 +8,13 @@ use super::error::AuditError;
 use super::record::Record;
 use super::writer::{Log, Synced};
 use bxcore::audit::{Checkpoint, Head, Kind};
+use bxcore::day::utc_day;
 use bxcore::text::hex;
 use bxkit::audit_reader::{CHECKPOINT_FILE, KEY_FILE};
 use bxkit::fsx::{careful, read_nofollow_private, write_atomic};
 use ed25519_dalek::{SECRET_KEY_LENGTH, Signer, SigningKey};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Checkpoints {
         Ok(Self {
             key: key(folder)?,
             last_seq,
-            last_day: day(now),
+            last_day: utc_day(now),
         })
     }
 }
@@ -47,7 +47,7 @@ impl Log {
     /// Whether it is time for a checkpoint.
     pub fn is_checkpoint_due(&self, now: Timestamp) -> bool {
         let since = self.head.seq.saturating_sub(self.checkpoints.last_seq);
-        since >= CHECKPOINT_RECORDS || (since > 0 && day(now) != self.checkpoints.last_day)
+        since >= CHECKPOINT_RECORDS || (since > 0 && utc_day(now) != self.checkpoints.last_day)
     }
 
     /// Whether anything is on record that no checkpoint covers.
@@ -68,7 +68,7 @@ impl Log {
             ..Record::default()
         };
         self.checkpoints.last_seq = self.try_stage(Kind::Checkpoint, &record, now)?;
-        self.checkpoints.last_day = day(now);
+        self.checkpoints.last_day = utc_day(now);
         self.try_flush(Synced::Now)?;
         let path = self.folder.join(CHECKPOINT_FILE);
         append(&path, &line).map_err(|source| AuditError::Io { path, source })?;
@@ -120,8 +120,4 @@ fn key(folder: &Path) -> Result<SigningKey, AuditError> {
         failed(path, wrong)
     })?;
     Ok(SigningKey::from_bytes(&secret))
-}
-
-fn day(now: Timestamp) -> Date {
-    now.to_zoned(TimeZone::UTC).date()
 }

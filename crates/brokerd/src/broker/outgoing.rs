@@ -8,11 +8,11 @@ use crate::ledger::{Key, LedgerError};
 use crate::memory::{MemoryCall, MemoryTool};
 use crate::secrets::Search;
 use bxcore::code::Code;
+use bxcore::day::utc_day;
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
 use bxcore::tool::{RiskTag, ToolName, ToolSpec};
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl Core {
 
     /// The day (UTC) that money is counted for.
     pub(super) fn today(&self) -> Date {
-        (self.now)().to_zoned(TimeZone::UTC).date()
+        utc_day((self.now)())
     }
 }
 

@@ -1,23 +1,16 @@
 //! Where a configured request goes. Pure; names are looked up when it is made.
 
-use axum::http::Uri;
+use super::target::{Target, UrlError};
 use serde::Deserialize;
 use std::fmt;
 use std::net::IpAddr;
-
-/// The longest address, in bytes.
-const MAX_URL_BYTES: usize = 2048;
-const HTTPS_PORT: u16 = 443;
-const HTTP_PORT: u16 = 80;
 
 /// An `https` address, or an `http` one on this very box.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Endpoint {
-    is_tls: bool,
+    target: Target,
     host: String,
-    port: u16,
-    path: String,
 }
 
 /// Why an address can't be used.
@@ -42,44 +35,19 @@ impl Endpoint {
     /// # Errors
     /// It is no address, has parts that would be void or leak, or would be spoken to in the open.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
-        if text.len() > MAX_URL_BYTES {
-            return Err(EndpointError::Malformed);
-        }
+        // A page's address may have a fragment, which is left out; in a configuration it is a slip.
         if text.contains(['#', '@']) {
             return Err(EndpointError::Extras);
         }
-        let uri: Uri = text.parse().map_err(|_| EndpointError::Malformed)?;
-        let is_tls = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(EndpointError::Malformed),
-        };
-        let host = uri.host().filter(|host| !host.is_empty());
-        let host = host.ok_or(EndpointError::Malformed)?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let authority = uri.authority().map(axum::http::uri::Authority::as_str);
-        // A port that is no number is dropped by the parser, and must not be.
-        let has_port = authority.is_some_and(|text| {
-            text.rsplit(']')
-                .next()
-                .is_some_and(|rest| rest.contains(':'))
-        });
-        let port = match (uri.port_u16(), has_port) {
-            (Some(0), _) | (None, true) => return Err(EndpointError::Malformed),
-            (Some(port), _) => port,
-            (None, false) if is_tls => HTTPS_PORT,
-            (None, false) => HTTP_PORT,
-        };
+        let target = Target::parse(text).map_err(|error| match error {
+            UrlError::User => EndpointError::Extras,
+            _ => EndpointError::Malformed,
+        })?;
         let endpoint = Self {
-            is_tls,
-            host: host.to_ascii_lowercase(),
-            port,
-            path: uri
-                .path_and_query()
-                .map_or("/", |path| path.as_str())
-                .to_owned(),
+            host: target.host(),
+            target,
         };
-        if !is_tls && !endpoint.is_local() {
+        if !endpoint.is_tls() && !endpoint.is_local() {
             return Err(EndpointError::Open);
         }
         Ok(endpoint)
@@ -87,7 +55,7 @@ impl Endpoint {
 
     /// Whether it is spoken to through TLS.
     pub fn is_tls(&self) -> bool {
-        self.is_tls
+        self.target.is_tls()
     }
 
     /// The host, in lower case and without brackets.
@@ -97,29 +65,22 @@ impl Endpoint {
 
     /// The port.
     pub fn port(&self) -> u16 {
-        self.port
+        self.target.port()
     }
 
     /// Path and query.
     pub fn path(&self) -> &str {
-        &self.path
+        self.target.path()
     }
 
     /// The number, where the host is one.
     pub fn ip(&self) -> Option<IpAddr> {
-        self.host.parse().ok()
+        self.target.ip()
     }
 
     /// What the `host` header says.
     pub fn authority(&self) -> String {
-        let host = match self.ip() {
-            Some(IpAddr::V6(ip)) => format!("[{ip}]"),
-            _ => self.host.clone(),
-        };
-        match (self.is_tls, self.port) {
-            (true, HTTPS_PORT) | (false, HTTP_PORT) => host,
-            (_, port) => format!("{host}:{port}"),
-        }
+        self.target.authority()
     }
 
     /// Whether it is named as this box.
@@ -137,8 +98,7 @@ impl TryFrom<String> for Endpoint {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_tls { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority(), self.path)
+        self.target.fmt(f)
     }
 }
 
@@ -194,6 +154,12 @@ mod tests {
             "https://a.org:99999/",
             "https://a b.org/",
             "https://a.org\n/",
+            // What programs read in different ways.
+            "http://127.1/",
+            "http://0x7f.0.0.1/",
+            "https://2130706433/",
+            "https://a..org/",
+            "https://b\u{fc}cher.example/",
         ] {
             check(text, EndpointError::Malformed);
         }
@@ -209,7 +175,6 @@ mod tests {
             "http://192.168.0.9/",
             "http://localhost.evil.test/",
             "http://0.0.0.0/",
-            "http://127.1/",
         ] {
             check(text, EndpointError::Open);
         }

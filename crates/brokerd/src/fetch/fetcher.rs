@@ -3,9 +3,9 @@
 use super::page::{Limits, fetch};
 use super::reach::{Addresses, Dialer, SystemResolver};
 use super::redirect::Trail;
-use super::target::Target;
 use super::{FetchError, HTTP_FETCH};
 use crate::decision::admits_host;
+use crate::egress::target::Target;
 use crate::egress::{EgressError, Roots, Stream};
 use crate::tools::Output;
 use bxcore::grant::Grant;

@@ -4,7 +4,7 @@ use super::FetchError;
 use super::html::text_of;
 use super::reach::{Dialer, Resolver, look_up};
 use super::redirect::Trail;
-use super::target::Target;
+use crate::egress::target::Target;
 use crate::egress::{self, EgressError, USER_AGENT};
 use axum::http::{HeaderMap, Request, Response, header};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Where a host is: asked once, judged whole, and only then connected to.
 
 use super::FetchError;
-use super::target::{Host, Target};
+use crate::egress::target::{Host, Target};
 use crate::egress::{EgressError, connect};
 use bxcore::net::is_global;
 use std::future::Future;

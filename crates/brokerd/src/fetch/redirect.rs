@@ -1,7 +1,7 @@
 //! From page to page: each one that a redirect leads to is judged like the first. Pure.
 
 use super::FetchError;
-use super::target::{Target, UrlError, check_text, sent_path};
+use crate::egress::target::{Target, UrlError, check_text, sent_path};
 use std::collections::BTreeSet;
 
 /// How many redirects are followed.

@@ -7,11 +7,11 @@ use super::ledger::{batch_of, refusal_of};
 use super::sink::EventSink;
 use crate::delegation::Standing;
 use crate::turn::{Command, Commit, IllegalInput, Input, Turn};
+use bxcore::day::utc_day;
 use bxcore::id::CallId;
 use bxcore::problem::Problem;
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::TurnEvent;
-use jiff::tz::TimeZone;
 use std::collections::VecDeque;
 
 /// A turn and what it is carried out with.
@@ -108,7 +108,7 @@ impl Performance<'_> {
     }
 
     async fn commit(&mut self, commit: Commit) -> Input {
-        let today = jiff::Timestamp::now().to_zoned(TimeZone::UTC).date();
+        let today = utc_day(jiff::Timestamp::now());
         let guardrails = &self.engine.config.guardrails;
         let batch = batch_of(&self.standing, commit, guardrails, today);
         match self.engine.store.commit(batch).await {

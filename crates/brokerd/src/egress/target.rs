@@ -1,5 +1,6 @@
-//! An address of the web that may be fetched. Pure and strict: what two programs could read in two
-//! ways is refused, so that nobody else's reading matters.
+//! An address of the web, the one reader of them: of those that a model or a page writes, and of those
+//! in the configuration. Pure and strict: what two programs could read in two ways is refused, so that
+//! nobody else's reading matters.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +12,7 @@ const MAX_LABEL_BYTES: usize = 63;
 
 /// How a page is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scheme {
+pub(crate) enum Scheme {
     Http,
     Https,
 }
@@ -27,19 +28,19 @@ impl Scheme {
 
 /// A host: a name, or an address written out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
+pub(crate) enum Host {
     Name(String),
     Ip(IpAddr),
 }
 
-/// An address that may be fetched as far as its text can tell.
+/// An address that may be asked for as far as its text can tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    pub(super) scheme: Scheme,
-    pub(super) host: Host,
-    pub(super) port: u16,
+    pub(crate) scheme: Scheme,
+    pub(crate) host: Host,
+    pub(crate) port: u16,
     /// Path and query, in ASCII, beginning with `/`.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 /// Why a text is no such address.
@@ -117,8 +118,16 @@ impl Target {
         &self.path
     }
 
+    /// The number, where the host is one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match &self.host {
+            Host::Name(_) => None,
+            Host::Ip(ip) => Some(*ip),
+        }
+    }
+
     /// Whether the port is the one that goes without saying.
-    pub(super) fn has_usual_port(&self) -> bool {
+    pub(crate) fn has_usual_port(&self) -> bool {
         [Scheme::Http.port(), Scheme::Https.port()].contains(&self.port)
     }
 
@@ -145,7 +154,7 @@ impl fmt::Display for Target {
 }
 
 /// What holds for every address and every redirect, before anything of it is read.
-pub(super) fn check_text(text: &str) -> Result<(), UrlError> {
+pub(crate) fn check_text(text: &str) -> Result<(), UrlError> {
     if text.len() > MAX_URL_BYTES {
         return Err(UrlError::TooLong);
     }
@@ -198,7 +207,7 @@ fn read_host(text: &str) -> Result<Host, UrlError> {
 }
 
 /// Path and query without the fragment; what is not ASCII is written as `%XX`.
-pub(super) fn sent_path(text: &str) -> String {
+pub(crate) fn sent_path(text: &str) -> String {
     let text = text.split('#').next().unwrap_or_default();
     let mut path = String::with_capacity(text.len() + 1);
     if !text.starts_with('/') {
