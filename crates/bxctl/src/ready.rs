@@ -89,6 +89,23 @@ async fn all_ready(connection: &mut Connection) -> Result<(), Missing> {
     }
 }
 
+/// Waits while a house is only just beginning: while a role that never ended is not there yet.
+///
+/// Whatever else is wrong with it is for the caller to see.
+pub(crate) async fn begun(connection: &Connection) {
+    let deadline = Instant::now() + Duration::from_secs(ROLES_WITHIN_SECS);
+    let begins = |role: &RoleStatus| {
+        role.state == ProcessState::Starting && role.restarts == 0 && role.last_exit.is_none()
+    };
+    while Instant::now() < deadline {
+        let status = connection.status().await;
+        if !status.is_ok_and(|status| status.roles.iter().any(begins)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(ROLES_POLL_MS)).await;
+    }
+}
+
 fn not_ready(missing: &RoleStatus) -> Problem {
     let role = missing.role;
     let last = missing

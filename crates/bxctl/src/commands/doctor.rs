@@ -60,6 +60,8 @@ async fn house(context: &Context<'_>, args: &DoctorArgs, is_readable: bool) -> V
         // A test of a slow model must not be cut off because nothing else happens.
         && connection.attach().await.is_ok()
     {
+        // Somebody may have started it a moment ago.
+        crate::ready::begun(&connection).await;
         return running(context, &connection, !args.quick).await;
     }
     if context.launcher.is_none() {
