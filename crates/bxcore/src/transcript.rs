@@ -128,6 +128,9 @@ pub struct Epoch {
     pub mode: ToolMode,
     /// The system message.
     pub system: RawMessage,
+    /// What of memory is in it, as memory was when the epoch began.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub memory: String,
     /// The tools array as it goes over the wire; none in schema mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Arc<RawValue>>,

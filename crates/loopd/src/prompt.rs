@@ -17,6 +17,7 @@ mod schema;
 mod stream;
 mod system;
 
+pub use baseline::remembering;
 pub use conversation::{Conversation, EpochFacts};
 pub use grammar::grammar;
 pub use ladder::{Asked, Fitted, Ladder, MAX_REPAIRS, Rejected, Step, fit};

@@ -1,7 +1,7 @@
 //! The role: what loopd opens before it is confined, and what it runs after.
 
 use crate::config::Config;
-use crate::drive::{Broker, Engine, Inference, Parts};
+use crate::drive::{Broker, Engine, Inference, Memory, Parts};
 use crate::http::router;
 use crate::store::{Store, StoreOptions};
 use bxcore::problem::Problem;
@@ -44,6 +44,7 @@ async fn serve(context: Context, config: Config) -> Result<(), Fatal> {
         store: store.clone(),
         inference: Inference::new(context.client(Role::Inferproxy)?),
         broker: Broker::new(context.client(Role::Brokerd)?),
+        memory: Memory::new(context.client(Role::Memoryd)?),
         tasks: context.tasks.clone(),
         shutdown: context.shutdown.clone(),
     });

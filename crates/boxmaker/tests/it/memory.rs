@@ -363,3 +363,81 @@ fn whatever_dies_a_note_is_kept_once() {
         "only {died} of the faults happened"
     );
 }
+
+/// What of memory the requests of a session begin with.
+fn begins_with(request: &Request) -> String {
+    let system = request.messages()[0]["content"].as_str().unwrap();
+    let memory = system.split_once("What you remember of earlier sessions:");
+    memory.map_or_else(String::new, |(_, memory)| memory.trim().to_owned())
+}
+
+#[test]
+fn a_session_begins_with_what_is_trusted_and_not_above_its_class() {
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let server = LlamaServer::builder()
+        .respond(|request| {
+            SEEN.lock().unwrap().push(begins_with(request));
+            Reply::text("Done.")
+        })
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let memory = home.state_dir().join("memory");
+    std::fs::create_dir_all(&memory).unwrap();
+    std::fs::write(memory.join("identity.md"), "I am Ada.\n").unwrap();
+    let entry = |label: &str, text: &str| {
+        format!(
+            "<!-- memory id={text} time=2026-12-01T08:00:00Z by=session:chat-z label={label} -->\n{text}\n<!-- /memory -->\n"
+        )
+    };
+    let notes = [
+        "public",
+        "private",
+        "secret",
+        "public,untrusted",
+        "private,untrusted",
+    ]
+    .map(|label| entry(label, &label.replace(',', "-")));
+    std::fs::write(memory.join("notes.md"), notes.concat()).unwrap();
+    // What can't be read keeps no session from beginning.
+    std::os::unix::fs::symlink("/etc/passwd", memory.join("strange.md")).unwrap();
+    let up = home.up();
+    let ask = |session: &str, class: &str| {
+        home.cmd("boxmaker")
+            .args([
+                "ask",
+                "hello",
+                "--json",
+                "--session",
+                session,
+                "--class",
+                class,
+            ])
+            .run()
+            .success()
+            .json()
+    };
+    let seen = || SEEN.lock().unwrap().pop().unwrap();
+    assert_eq!(ask("chat-a", "private")["label"], label(PRIVATE));
+    let first = "# identity.md\nI am Ada.\n# notes.md\npublic\nprivate";
+    assert_eq!(seen(), first);
+    let public = json!({"class": "public", "untrusted": false});
+    assert_eq!(ask("chat-p", "public")["label"], public);
+    assert_eq!(seen(), "# notes.md\npublic");
+    ask("chat-s", "secret");
+    assert_eq!(seen(), format!("{first}\nsecret"));
+
+    // The prefix of a session stays as it is, byte for byte, whatever becomes of memory; a new
+    // session has the new one.
+    std::fs::write(memory.join("identity.md"), "I am Bea.\n").unwrap();
+    ask("chat-a", "private");
+    assert_eq!(seen(), first);
+    ask("chat-b", "private");
+    assert_eq!(seen(), first.replace("Ada", "Bea"));
+    // Also after a restart, which folds the transcript.
+    assert_eq!(up.terminate().code(), Some(0));
+    let up = home.up();
+    ask("chat-a", "private");
+    assert_eq!(seen(), first);
+    assert_eq!(up.terminate().code(), Some(0));
+    server.assert_clean();
+}

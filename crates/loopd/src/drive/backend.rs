@@ -118,6 +118,7 @@ mod tests {
             model: "m".to_owned(),
             mode: ToolMode::Native,
             context_tokens: None,
+            memory: "".into(),
         };
         let check = |wanted: Option<&str>, own: Option<&EpochFacts>, expect: Option<&str>| {
             let wanted = wanted.map(name);

@@ -212,6 +212,8 @@ impl Engine {
         }
         let made_by = (delegation.parent.clone(), delegation.lineage.clone());
         let (authority, catalog) = self.authority(child, label, Some(&made_by)).await?;
+        let class = authority.label.class;
+        let epoch = self.next_epoch(&past.conversation, &backend, class).await?;
         let standing = Standing {
             session: child.clone(),
             turn: delegation.turn(),
@@ -225,9 +227,7 @@ impl Engine {
                 lineage: Some(delegation.lineage.clone()),
                 label: authority.label,
             }),
-            epoch: past
-                .conversation
-                .next_epoch(&backend, &self.config.sampling),
+            epoch: epoch.clone(),
             user: User {
                 turn: delegation.turn(),
                 label: authority.label,
@@ -243,6 +243,7 @@ impl Engine {
             provider,
             authority,
             catalog,
+            epoch,
         };
         let context = self.context(child, &past, &ground, Lost::default());
         let begun = Turn::begin(context, past.conversation, opening);

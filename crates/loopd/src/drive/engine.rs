@@ -4,6 +4,7 @@ use super::authority::Broker;
 use super::holds::Holds;
 use super::inference::Inference;
 use super::live::LiveSessions;
+use super::memory::Memory;
 use super::sink::EventSink;
 use crate::config::Config;
 use crate::delegation::Trees;
@@ -37,6 +38,8 @@ pub struct Parts {
     pub inference: Inference,
     /// The way to decisions.
     pub broker: Broker,
+    /// The way to memory.
+    pub memory: Memory,
     /// Background tasks; turns are among them.
     pub tasks: Tasks,
     /// Cancelled when the role is to end.
@@ -50,6 +53,7 @@ pub struct Engine {
     pub(super) store: Store,
     pub(super) inference: Inference,
     pub(super) broker: Broker,
+    pub(super) memory: Memory,
     pub(super) gate: SlotGate,
     pub(super) holds: Holds,
     pub(super) live: LiveSessions,
@@ -68,6 +72,7 @@ impl Engine {
             store: parts.store,
             inference: parts.inference,
             broker: parts.broker,
+            memory: parts.memory,
             gate: SlotGate::default(),
             holds: Holds::default(),
             live: LiveSessions::default(),

@@ -16,7 +16,7 @@ use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::money::Price;
 use bxcore::problem::Problem;
-use bxcore::transcript::{Lineage, Open, User};
+use bxcore::transcript::{Epoch, Lineage, Open, User};
 use bxcore::wire::brokerd::{Authority, Register};
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{SessionRow, SessionStatus, TurnEvent, TurnRequest, WaitReason};
@@ -43,6 +43,8 @@ pub(super) struct Ground {
     pub(super) provider: Option<ProviderInfo>,
     pub(super) authority: Authority,
     pub(super) catalog: Arc<Catalog>,
+    /// The epoch that is due, if one is.
+    pub(super) epoch: Option<Epoch>,
 }
 
 impl Engine {
@@ -71,12 +73,13 @@ impl Engine {
         let ground = match self.ground(&session, &past, &request, label, sink).await {
             Err(problem) if problem.code == Code::RoleUnreachable => {
                 // Somebody died and is being started again. All of this can be asked twice.
-                self.roles_return(problem).await?;
+                // Seldom needed, and its state needs not be part of every turn's.
+                Box::pin(self.roles_return(problem)).await?;
                 self.ground(&session, &past, &request, label, sink).await?
             }
             ground => ground?,
         };
-        let opening = self.opening(&session, &past, &ground.backend, &request.text, label);
+        let opening = opening(&session, &past, &ground, &request.text, label);
         let context = self.context(&session, &past, &ground, Lost::default());
         let standing = Standing {
             session,
@@ -96,6 +99,7 @@ impl Engine {
         let there = tokio::try_join!(
             self.inference.wait_ready(ROLES_RETURN),
             self.broker.wait_ready(ROLES_RETURN),
+            self.memory.wait_ready(ROLES_RETURN),
         );
         there.map(drop).map_err(|_| problem)
     }
@@ -148,7 +152,8 @@ impl Engine {
         })
     }
 
-    /// Has brokerd join the message's label and looks what backends there are, both at once.
+    /// Looks what backends there are, has brokerd join the message's label, and asks memoryd what a
+    /// new epoch begins with.
     async fn ground(
         &self,
         session: &SessionId,
@@ -168,11 +173,14 @@ impl Engine {
         }
         self.gate.declare(&backend.name, &Layout::of(&backend));
         let (authority, catalog) = self.authority(session, label, None).await?;
+        let class = authority.label.class;
+        let epoch = self.next_epoch(&past.conversation, &backend, class).await?;
         Ok(Ground {
             backend,
             provider,
             authority,
             catalog,
+            epoch,
         })
     }
 
@@ -198,31 +206,6 @@ impl Engine {
             .catalog(session, &authority.tools_sha256, delegates)
             .await?;
         Ok((authority, catalog))
-    }
-
-    fn opening(
-        &self,
-        session: &SessionId,
-        past: &Past,
-        backend: &BackendInfo,
-        text: &str,
-        label: Label,
-    ) -> Opening {
-        let open = past.is_new.then(|| Open {
-            session: session.clone(),
-            parent: None,
-            lineage: None,
-            label,
-        });
-        Opening {
-            open,
-            epoch: past.conversation.next_epoch(backend, &self.config.sampling),
-            user: User {
-                turn: past.conversation.next_turn(),
-                label,
-                message: RawMessage::user(text),
-            },
-        }
     }
 
     pub(super) fn context(
@@ -251,6 +234,24 @@ impl Engine {
             catalog: Arc::clone(&ground.catalog),
             lost,
         }
+    }
+}
+
+fn opening(session: &SessionId, past: &Past, ground: &Ground, text: &str, label: Label) -> Opening {
+    let open = past.is_new.then(|| Open {
+        session: session.clone(),
+        parent: None,
+        lineage: None,
+        label,
+    });
+    Opening {
+        open,
+        epoch: ground.epoch.clone(),
+        user: User {
+            turn: past.conversation.next_turn(),
+            label,
+            message: RawMessage::user(text),
+        },
     }
 }
 

@@ -78,18 +78,29 @@ impl Engine {
                 provider: None,
             },
         };
+        let epoch = match &found {
+            Ok(chosen) => {
+                self.memory.wait_ready(ROLES_READY).await?;
+                let class = authority.label.class;
+                self.next_epoch(&past.conversation, &chosen.backend, class)
+                    .await?
+            }
+            Err(_) => None,
+        };
         let ground = Ground {
             backend,
             provider,
             authority,
             catalog,
+            epoch,
         };
-        let epoch = found.as_ref().ok().and_then(|chosen| {
-            past.conversation
-                .next_epoch(&chosen.backend, &self.config.sampling)
-        });
         let context = self.context(session, &past, &ground, self.charged(left).await?);
-        let resumed = Turn::resume(context, past.conversation, epoch, interrupted);
+        let resumed = Turn::resume(
+            context,
+            past.conversation,
+            ground.epoch.clone(),
+            interrupted,
+        );
         let (mut turn, mut commands) = resumed.map_err(|error| internal(&error))?;
         if found.is_err() {
             commands.extend(turn.on(Input::Stop).map_err(|error| internal(&error))?);

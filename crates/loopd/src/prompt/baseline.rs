@@ -1,10 +1,11 @@
 //! The baseline of an epoch, and when a new one is due.
 //!
 //! A baseline holds what a request starts with, byte for byte. It depends on the backend, the
-//! configuration and this program, and on nothing that changes with time.
+//! configuration, this program, and memory as it was when the epoch began; what changes in memory
+//! later begins no new epoch.
 
 use super::conversation::Conversation;
-use super::system::system_prompt;
+use super::system::system_text;
 use crate::config::Sampling;
 use crate::tools::core_array;
 use bxcore::chat::RawMessage;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 impl Conversation {
     /// The epoch that must begin before the next request, if the one under way doesn't fit the
     /// backend and the configuration any more, or if there is none yet.
+    ///
+    /// It has the memory of the one under way; [`remembering`] gives it what there is now.
     pub fn next_epoch(&self, backend: &BackendInfo, sampling: &Sampling) -> Option<Epoch> {
         let Some(current) = self.epoch() else {
             return Some(epoch(EpochId::FIRST, EpochReason::Start, backend, sampling));
@@ -32,7 +35,17 @@ impl Conversation {
             EpochReason::ConfigChanged
         };
         let next = epoch(current.id.next(), reason, backend, sampling);
+        let next = remembering(next, &current.memory);
         (moved || !self.starts_like(&next)).then_some(next)
+    }
+}
+
+/// The same epoch with this text of memory in it.
+pub fn remembering(epoch: Epoch, memory: &str) -> Epoch {
+    Epoch {
+        system: RawMessage::system(&system_text(epoch.mode, memory)),
+        memory: memory.to_owned(),
+        ..epoch
     }
 }
 
@@ -44,7 +57,8 @@ fn epoch(id: EpochId, reason: EpochReason, backend: &BackendInfo, sampling: &Sam
         fingerprint: backend.fingerprint.clone(),
         model: backend.model.clone(),
         mode: backend.tools,
-        system: RawMessage::system(system_prompt(backend.tools)),
+        system: RawMessage::system(&system_text(backend.tools, "")),
+        memory: String::new(),
         tools: (backend.tools == ToolMode::Native).then(core_array),
         fixed: fixed(backend.kind, sampling),
         context_tokens: backend.context_tokens,

@@ -12,6 +12,7 @@ use bxcore::chat::RawMessage;
 use bxcore::id::{BackendName, CallId, EpochId, ModelCallId, TurnId};
 use bxcore::label::Label;
 use bxcore::transcript::{Assistant, Entry, Epoch, EpochReason, Line, Tool, ToolMode, TurnOutcome};
+use std::sync::Arc;
 
 /// What a template may write for a tool call beyond what the model wrote, in tokens.
 const CALL_TOKENS: u64 = 48;
@@ -31,6 +32,8 @@ pub struct EpochFacts {
     pub mode: ToolMode,
     /// How many tokens fit, if the backend says.
     pub context_tokens: Option<u64>,
+    /// What of memory is in its system message.
+    pub memory: Arc<str>,
 }
 
 /// What kind of message ends at a place, and what is needed to write it in another mode.
@@ -240,6 +243,7 @@ impl Conversation {
             model: epoch.model.clone(),
             mode: epoch.mode,
             context_tokens: epoch.context_tokens,
+            memory: epoch.memory.as_str().into(),
         });
         for (message, kind) in messages {
             match message {

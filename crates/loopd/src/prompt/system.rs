@@ -1,4 +1,5 @@
-//! The system prompts. Short, and without anything that changes with time: that comes by tools.
+//! The system prompts. Short, and without anything that changes with time: that comes by tools, and
+//! memory as it was when the epoch began.
 
 use bxcore::transcript::ToolMode;
 
@@ -23,11 +24,18 @@ To use a tool:
 
 When the user asks for the time, the date or what day it is today, reply {"clock":{}}."#;
 
-/// The system prompt of a mode.
-pub(super) fn system_prompt(mode: ToolMode) -> &'static str {
-    match mode {
+/// What stands before the text of memory.
+const MEMORY_HEAD: &str = "What you remember of earlier sessions:";
+
+/// The system prompt of a mode, with what there is of memory.
+pub(super) fn system_text(mode: ToolMode, memory: &str) -> String {
+    let prompt = match mode {
         ToolMode::Native => NATIVE,
         ToolMode::Schema => SCHEMA,
+    };
+    match memory.trim() {
+        "" => prompt.to_owned(),
+        memory => format!("{prompt}\n\n{MEMORY_HEAD}\n{memory}"),
     }
 }
 

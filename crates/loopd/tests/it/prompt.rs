@@ -12,7 +12,7 @@ use bxcore::transcript::{
 use bxcore::usage::Usage;
 use bxcore::wire::inferproxy::BackendKind;
 use loopd::config::Sampling;
-use loopd::prompt::{self, Call, Conversation, KeptReasoning, Stage};
+use loopd::prompt::{self, Call, Conversation, KeptReasoning, Stage, remembering};
 use serde_json::Value;
 
 fn user(turn: u64, text: &str) -> Entry {
@@ -306,4 +306,34 @@ fn a_prompts_bound_is_what_was_reported_and_a_token_for_every_byte_since() {
         "no prompt is longer than the context"
     );
     assert_eq!(conversation.room(), Some(0));
+}
+
+#[test]
+fn memory_is_what_it_was_when_the_epoch_began() {
+    for mode in [ToolMode::Native, ToolMode::Schema] {
+        let backend = world::backend(mode, "one");
+        let sampling = Sampling::default();
+        let mut conversation = Conversation::default();
+        let due = conversation.next_epoch(&backend, &sampling).unwrap();
+        let first = remembering(due, "# notes.md\nThe kettle is blue.");
+        let system = first.system.json().to_owned();
+        assert!(
+            system.contains("earlier sessions:\\n# notes.md\\nThe kettle is blue."),
+            "{system}"
+        );
+        // As it is read back from the transcript.
+        let text = serde_json::to_string(&Entry::Epoch(first)).unwrap();
+        let line = format!(r#"{{"v":1,"n":1,"ts":"",{}"#, &text[1..]);
+        conversation.push(&bxcore::transcript::parse_line(&line).unwrap().entry);
+        assert!(
+            conversation.next_epoch(&backend, &sampling).is_none(),
+            "the epoch goes on"
+        );
+        let moved = world::backend(mode, "two");
+        let next = conversation.next_epoch(&moved, &sampling).unwrap();
+        assert_eq!(next.system.json(), system);
+        let next = remembering(next, "");
+        assert!(!next.system.json().contains("kettle"));
+        assert!(next.memory.is_empty());
+    }
 }

@@ -158,6 +158,7 @@ pub(crate) fn epoch() -> Entry {
         model: "tiny".into(),
         mode: ToolMode::Native,
         system: RawMessage::system("Be brief."),
+        memory: String::new(),
         tools: None,
         fixed: serde_json::from_str(r#"{"temperature":0.7}"#).unwrap(),
         context_tokens: Some(4096),
