@@ -2,7 +2,7 @@
 
 use crate::commands::{
     approvals, ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, man,
-    session, sessions, up,
+    memory, session, sessions, up,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -57,6 +57,9 @@ pub enum Command {
     Session(session::SessionCommand),
     /// Show who holds the model's slots and who waits for them.
     Slots,
+    /// Look at what is in memory, and search it.
+    #[command(subcommand)]
+    Memory(memory::MemoryCommand),
     /// Look at the grants and at what they decide.
     #[command(subcommand)]
     Grants(grants::GrantsCommand),
@@ -112,6 +115,9 @@ mod tests {
             "session cache chat-1",
             "session stop chat-1",
             "slots",
+            "memory list",
+            "memory show notes.md --json",
+            "memory recall blue kettle -n 3",
             "grants list",
             "approvals",
             "approvals 0a1b",

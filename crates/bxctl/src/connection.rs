@@ -20,6 +20,7 @@ pub(crate) struct Connection {
     pub(crate) supervisor: Client,
     pub(crate) loopd: Client,
     pub(crate) brokerd: Client,
+    pub(crate) memoryd: Client,
     pub(crate) inferproxy: Client,
     /// What keeps a background supervisor from leaving, where it was asked for.
     attached: Option<EventStream>,
@@ -67,6 +68,7 @@ impl Connection {
             supervisor: client(home.supervisor_socket()),
             loopd: client(home.socket(Role::Loopd)),
             brokerd: client(home.socket(Role::Brokerd)),
+            memoryd: client(home.socket(Role::Memoryd)),
             inferproxy: client(home.socket(Role::Inferproxy)),
             attached: None,
         }

@@ -96,6 +96,7 @@ async fn talk(context: &Context<'_>, command: Command) -> Outcome {
         Command::Approve(args) => commands::approvals::approve(context, args).await,
         Command::Deny(args) => commands::approvals::deny(context, args).await,
         Command::Endorse(args) => commands::endorse::run(context, args).await,
+        Command::Memory(command) => commands::memory::run(context, command).await,
         Command::Grants(command) => commands::grants::run(context, command).await,
         Command::Audit(command) => commands::audit::run(context, command).await,
         Command::Backend(command) => commands::backend::run(context, command).await,

@@ -51,6 +51,7 @@ pub const fn of_command(code: Code) -> u8 {
         | Code::SessionUnknown
         | Code::SessionIdInvalid
         | Code::BackendUnknown
+        | Code::MemoryEntryUnknown
         | Code::InvalidArguments => USAGE,
         Code::NoGrant
         | Code::NotConfigured

@@ -131,6 +131,46 @@ fn what_one_session_notes_another_recalls() {
             .contains("The teapot is green.")
     );
 
+    let cli = |arguments: &[&str]| {
+        home.cmd("boxmaker")
+            .arg("memory")
+            .args(arguments.iter().copied())
+            .run()
+    };
+    let listed = cli(&["list", "--json"]).success().json();
+    assert_eq!(listed["files"][0]["entries"].as_array().unwrap().len(), 2);
+    let shown = cli(&["show", "notes.md"]).success().stdout;
+    assert!(
+        shown.contains("by session:chat-a · private\nThe kettle is blue."),
+        "{shown}"
+    );
+    let found = cli(&["recall", "green", "teapot", "-n", "1"])
+        .success()
+        .stdout;
+    assert!(
+        found.contains("by owner · private\nThe teapot is green."),
+        "{found}"
+    );
+    assert_eq!(cli(&["show", "identity"]).code(), Some(2));
+    std::fs::write(home.state_dir().join("memory/bad.md"), b"\xff").unwrap();
+    let doctor = home
+        .cmd("boxmaker")
+        .args(["doctor", "--quick"])
+        .run()
+        .success();
+    assert!(
+        doctor
+            .stdout
+            .contains("bad.md is left out: it is not text in UTF-8"),
+        "{}",
+        doctor.stdout
+    );
+    assert!(
+        cli(&["show", "bad"])
+            .stderr
+            .contains("error[memory-file-unusable]")
+    );
+
     let records = audit_records(&home);
     let intents = records.iter().filter(|record| record["kind"] == "intent");
     let tools: Vec<&str> = intents

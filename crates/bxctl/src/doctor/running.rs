@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use bxcore::wire::inferproxy::{BackendInfo, BackendState, ProbeReport};
 use bxcore::wire::loopd::{SessionRow, SessionStatus};
+use bxcore::wire::memoryd::MemoryListing;
 use bxcore::wire::provider::ProviderInfo;
 use bxcore::wire::supervisor::{ProcessState, Status};
 
@@ -34,6 +35,10 @@ pub(crate) async fn running(
     findings.extend(match sessions {
         Ok(rows) => broken_sessions(&rows),
         Err(error) => Some(Finding::problem(Level::Fail, "sessions", &error.problem())),
+    });
+    findings.extend(match connection.memoryd.get("/v1/memory").await {
+        Ok(listing) => memory(&listing),
+        Err(error) => vec![Finding::problem(Level::Fail, "memory", &error.problem())],
     });
     findings.extend(providers(connection).await.iter().map(provider));
     let backends: Vec<BackendInfo> = match connection.inferproxy.get("/v1/backends").await {
@@ -118,6 +123,30 @@ fn same_servers(backends: &[BackendInfo]) -> Vec<Finding> {
                 format!("boxmaker backend remove {}", info.name),
             ));
         }
+    }
+    findings
+}
+
+/// What of memory is left out, or counts as the worst.
+fn memory(listing: &MemoryListing) -> Vec<Finding> {
+    let entries = listing.files.iter().flat_map(|file| &file.entries);
+    let broken = entries.filter(|entry| entry.trouble.is_some()).count();
+    let mut findings: Vec<Finding> = listing
+        .unusable
+        .iter()
+        .map(|file| {
+            let found = format!("{} is left out: {}", file.name, file.why);
+            Finding::warn("memory", found, "see docs/runbook/memory-file-unusable.md")
+        })
+        .collect();
+    if broken > 0 {
+        let found =
+            format!("{broken} entries count as secret and untrusted: a line of theirs is torn");
+        let todo = format!(
+            "boxmaker memory list, then mend the file in {}",
+            listing.folder
+        );
+        findings.push(Finding::warn("memory", found, todo));
     }
     findings
 }
