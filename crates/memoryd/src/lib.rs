@@ -13,4 +13,4 @@ mod role;
 pub mod searcher;
 pub mod service;
 
-pub use role::run;
+pub use role::{confinement, run};

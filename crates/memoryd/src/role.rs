@@ -11,6 +11,7 @@ use bxcore::problem::Problem;
 use bxcore::role::Role;
 use bxkit::confine::Confinement;
 use bxkit::daemon::{self, Context, Fatal, FatalSwitch, Prelude, Prepared};
+use bxkit::home::Home;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -67,13 +68,18 @@ pub fn run() -> ExitCode {
 fn prepare(prelude: &Prelude) -> Result<Prepared<Ready>, Fatal> {
     let home = &prelude.home;
     let config = Config::load(&home.config_file(Role::Memoryd)).map_err(|error| error.problem())?;
-    let confinement = Confinement::strict()
+    let confinement = confinement(home);
+    let folders = Folders::look([home.memory_dir(), home.memoryd_dir()]);
+    Ok(Prepared::new(confinement, Ready { config, folders }))
+}
+
+/// What memoryd keeps: its two folders, and to read transcripts and its configuration.
+pub fn confinement(home: &Home) -> Confinement {
+    Confinement::strict()
         .read(home.config_file(Role::Memoryd))
         .read(home.sessions_dir())
         .write(home.memory_dir())
-        .write(home.memoryd_dir());
-    let folders = Folders::look([home.memory_dir(), home.memoryd_dir()]);
-    Ok(Prepared::new(confinement, Ready { config, folders }))
+        .write(home.memoryd_dir())
 }
 
 async fn serve(context: Context, ready: Ready) -> Result<(), Fatal> {

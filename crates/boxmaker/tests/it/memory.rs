@@ -1,9 +1,9 @@
 //! Memory in the whole house: kept by one session, found by another, with the label of whoever
 //! wrote it; and whatever dies in between, no text without its label.
 
-use crate::support::{asked, audit_records, up_with_fault, verify_audit};
+use crate::support::{MOST_CALLS, asked, audit_records, up_with_fault, verify_audit};
 use bxkit::fsx::write_atomic;
-use bxtest::fault::FaultPoint;
+use bxtest::fault::{FaultPoint, Inject, Strace};
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
@@ -402,6 +402,59 @@ fn whatever_dies_a_note_is_kept_once() {
         died >= POINTS.len() - 2,
         "only {died} of the faults happened"
     );
+}
+
+#[test]
+fn memoryd_may_die_at_any_system_call_of_a_write() {
+    const CALLS: &str = "openat,write,fchmod,fsync,rename,sendto,recvfrom";
+    let mut died = 0;
+    // Each thread counts its own calls.
+    for number in 1..MOST_CALLS {
+        let server = LlamaServer::builder().respond(model).start_blocking();
+        let home = TestHome::with_server(&server);
+        let notes = home.state_dir().join("memory/notes.md");
+        std::fs::create_dir_all(notes.parent().unwrap()).unwrap();
+        std::fs::write(&notes, "The teapot is green.\n").unwrap();
+        let up = home.up();
+        let memoryd = home.role_pid("memoryd").unwrap();
+        let inject = Inject::kill(CALLS).only(number);
+        let tracer = Strace::new().inject(inject).attach(&home, memoryd);
+        let report = asked(&home, "chat-k", &add("notes.md", "The kettle is blue."));
+        assert_eq!(
+            report["calls"][0]["outcome"], "ok",
+            "call {number}: {report}"
+        );
+        let survived = home.role_pid("memoryd") == Some(memoryd);
+        drop(tracer);
+        assert_eq!(up.terminate().code(), Some(0), "call {number}");
+        let text = std::fs::read_to_string(&notes).unwrap();
+        for words in ["The kettle is blue.", "The teapot is green."] {
+            assert_eq!(text.matches(words).count(), 1, "call {number}: {text}");
+        }
+        if survived {
+            break;
+        }
+        died += 1;
+    }
+    assert!(died > 3, "memoryd died only {died} times");
+}
+
+#[test]
+fn guardrails_hold_for_memory_too() {
+    let server = LlamaServer::builder().respond(model).start_blocking();
+    let home = TestHome::with_server(&server);
+    home.write_config("loopd.toml", "[guardrails]\ndeny = [\"recall\"]\n");
+    let up = home.up();
+    let report = asked(&home, "chat-a", &(add("notes.md", "x") + &recall("x")));
+    let outcomes: Vec<&Value> = report["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| &call["outcome"])
+        .collect();
+    assert_eq!(outcomes, ["ok", "denied"], "{report}");
+    assert_eq!(last_result(&home, "chat-a")["code"], "denied-by-guardrail");
+    assert_eq!(up.terminate().code(), Some(0));
 }
 
 /// What of memory the requests of a session begin with.

@@ -152,10 +152,15 @@ impl Sources {
             Err(error) => tracing::warn!(why = %bxkit::report::chain(&error), "no memory files"),
         }
         for entry in std::fs::read_dir(&self.sessions)? {
-            let name = entry?.file_name();
+            let entry = entry?;
+            let name = entry.file_name();
             let Some(session) = name.to_str().and_then(|name| SessionId::new(name).ok()) else {
                 continue;
             };
+            // A link leads to what is none of ours.
+            if !entry.file_type()?.is_dir() {
+                continue;
+            }
             // One that is gone, or is no file, has nothing to be found.
             let transcript = std::fs::symlink_metadata(self.transcript(&session));
             if let Some(found_file) = transcript.ok().filter(std::fs::Metadata::is_file) {

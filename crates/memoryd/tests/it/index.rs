@@ -175,6 +175,28 @@ fn a_broken_transcript_taints_what_follows_and_nothing_else() {
 }
 
 #[test]
+fn what_a_link_leads_to_is_no_transcript() {
+    let world = World::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut strange = bxtest::transcript::Transcript::begin(elsewhere.path(), "chat-1");
+    strange.turn("2026-11-30T08:00:00Z", "kettle", None, "yes");
+    let folder = elsewhere.path().join("chat-1");
+    std::os::unix::fs::symlink(&folder, world.path("sessions/chat-1")).unwrap();
+    std::fs::create_dir(world.path("sessions/chat-2")).unwrap();
+    let log = world.path("sessions/chat-2/log.jsonl");
+    std::os::unix::fs::symlink(folder.join("log.jsonl"), log).unwrap();
+    std::fs::create_dir(world.path("sessions/chat-3")).unwrap();
+    let pipe = world.path("sessions/chat-3/log.jsonl");
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        pipe,
+        rustix::fs::Mode::from_raw_mode(0o600),
+    )
+    .unwrap();
+    assert!(snippets(&mut world.index(), "kettle").is_empty());
+}
+
+#[test]
 fn the_better_and_the_newer_come_first() {
     let world = World::new();
     for (session, time, text) in [

@@ -14,6 +14,7 @@ use bxkit::rpc::{CallError, Client};
 use bxtest::transcript::Transcript;
 use serde::de::DeserializeOwned;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -28,6 +29,91 @@ fn as_a_role() {
     if std::env::var_os(ROLE_VARIABLE).is_some() {
         eprintln!("EXIT {:?}", memoryd::run());
     }
+}
+
+/// Says that this process is to give up its rights, and try what it may not do.
+const ACTS_VARIABLE: &str = "MEMORYD_TEST_ACTS";
+
+/// Not a test by itself: tries acts as memoryd is confined, and says which of them succeed.
+#[test]
+fn as_a_confined_process() {
+    let Some(root) = std::env::var_os(ACTS_VARIABLE) else {
+        return;
+    };
+    let home = Home::at(Path::new(&root));
+    let report = bxkit::confine::confine(&memoryd::confinement(&home)).unwrap();
+    assert_eq!(report.landlock, bxkit::confine::Enforcement::Full);
+    let log = home.sessions_dir().join("chat-1/log.jsonl");
+    let read = |path: &Path| std::fs::read(path).is_ok();
+    let write = |path: &Path| std::fs::write(path, "x").is_ok();
+    let secret = home.secrets_dir().join("key");
+    for (act, done) in [
+        ("read a transcript", read(&log)),
+        (
+            "write a memory file",
+            write(&home.memory_dir().join("notes.md")),
+        ),
+        (
+            "write its index",
+            write(&home.memoryd_dir().join("index.db")),
+        ),
+        ("write a transcript", write(&log)),
+        ("remove a transcript", std::fs::remove_file(&log).is_ok()),
+        ("read the owner's token", read(&home.owner_token_file())),
+        ("read a secret", read(&secret)),
+        (
+            "link a secret",
+            std::fs::hard_link(&secret, home.memory_dir().join("a.md")).is_ok(),
+        ),
+        ("read brokerd's database", read(&home.broker_db())),
+        (
+            "write configuration",
+            write(&home.config_file(Role::Memoryd)),
+        ),
+        ("read the system's users", read(Path::new("/etc/passwd"))),
+        (
+            "open an IP socket",
+            std::net::TcpListener::bind("127.0.0.1:0").is_ok(),
+        ),
+        (
+            "start a program",
+            Command::new("/bin/true").status().is_ok(),
+        ),
+    ] {
+        eprintln!("ACT {act}: {}", if done { "done" } else { "denied" });
+    }
+}
+
+#[test]
+fn what_it_has_no_use_for_it_can_not_do() {
+    let (home, root) = home();
+    Transcript::begin(&home.sessions_dir(), "chat-1");
+    for path in [
+        home.secrets_dir().join("key"),
+        home.owner_token_file(),
+        home.broker_db(),
+        home.config_file(Role::Memoryd),
+    ] {
+        std::fs::write(path, "").unwrap();
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "role::as_a_confined_process", "--nocapture"])
+        .env(ACTS_VARIABLE, root.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let acts = said.lines().filter_map(|line| line.strip_prefix("ACT "));
+    let (done, denied): (Vec<&str>, Vec<_>) = acts.partition(|act| act.ends_with(": done"));
+    assert_eq!(
+        done,
+        [
+            "read a transcript: done",
+            "write a memory file: done",
+            "write its index: done"
+        ],
+        "{said}"
+    );
+    assert_eq!(denied.len(), 10, "{said}");
 }
 
 struct Process {
