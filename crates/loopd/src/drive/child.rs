@@ -100,7 +100,7 @@ impl Performance<'_> {
         let session = self.turn.session();
         let raised = match engine.authority(session, end.label, made_by).await {
             Err(problem) if problem.code == Code::RoleUnreachable => {
-                match engine.roles_return(problem).await {
+                match Box::pin(engine.roles_return(problem)).await {
                     Ok(()) => engine.authority(session, end.label, made_by).await,
                     Err(problem) => Err(problem),
                 }
