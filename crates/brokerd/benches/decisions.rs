@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio_util::sync::CancellationToken;
 
 /// How many sessions call at once in the crowded bench.
 const SESSIONS_AT_ONCE: u64 = 256;
@@ -88,7 +89,7 @@ impl Served {
         std::fs::write(&file, config).unwrap();
         let loaded = brokerd::config::load(&home, &file, &tools.specs()).unwrap();
         let opened = open(&home, loaded, tools, boot, Timestamp::now).unwrap();
-        let (broker, _) = Broker::start(opened, |_| {});
+        let (broker, _) = Broker::start(opened, CancellationToken::new(), |_| {});
         let register = Register {
             raise: Label::OWNER,
             parent: None,

@@ -237,10 +237,11 @@ async fn serve(context: Context, opened: Opened) -> Result<(), Fatal> {
     let fatal = context.fatal.clone();
     let reader = read_again(opened.secrets(), opened.needed(), context.reload.clone());
     let reading = AbortOnDropHandle::new(tokio::spawn(reader));
-    let (broker, keeper) = Broker::start(opened, move |problem| fatal.end(problem));
+    let closing = context.shutdown.clone();
+    let (broker, keeper) = Broker::start(opened, closing, move |problem| fatal.end(problem));
     let served = context.serve(router(broker)).await;
     drop(reading);
-    // Every handle is gone with the routes, so the keeper brings the rest to disk and ends.
+    // Every handle is gone with the routes and with the calls that run, so the keeper brings the rest to disk and ends.
     if keeper.await.is_err() {
         return Err(Fatal::new(
             Code::Internal,

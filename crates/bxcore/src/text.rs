@@ -151,11 +151,20 @@ fn is_invisible(c: char) -> bool {
 /// Shows a text so that a person sees everything that is in it: what has no shape of its own, or
 /// changes how others are seen, stands as its number, `⟨U+202E⟩`. Line ends stay.
 ///
-/// For texts that somebody decides by; nothing is left out, so no two texts look the same.
+/// For texts that somebody decides by: nothing is left out. Letters that look alike stay alike.
 pub fn reveal(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c != '\n' && (is_control(c) || c == '\t' || is_shapeless(c)) {
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        // A blank at the end of a line is not seen either.
+        let ends_line = c == ' '
+            && rest
+                .as_str()
+                .trim_start_matches(' ')
+                .starts_with(['\n', '\r']);
+        let ends_text = c == ' ' && rest.as_str().trim_start_matches(' ').is_empty();
+        if ends_line || ends_text || (c != '\n' && (is_control(c) || c == '\t' || is_shapeless(c)))
+        {
             // Writing to a String can't fail.
             let _ = write!(shown, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
         } else {
@@ -246,6 +255,7 @@ mod tests {
     #[test]
     fn nothing_hides_in_what_a_person_decides_by() {
         assert_eq!(reveal("rm -rf ü/日本\n#!"), "rm -rf ü/日本\n#!");
+        assert_eq!(reveal("a \\  \nb "), "a \\⟨U+0020⟩⟨U+0020⟩\nb⟨U+0020⟩");
         let hidden = "a\u{202e}b\u{200b}c\u{0}\r\u{1b}[2K\t\u{a0}\u{3164}\u{e0041}\u{fe0f}\u{2028}";
         let shown = reveal(hidden);
         assert_eq!(

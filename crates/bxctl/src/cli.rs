@@ -66,9 +66,9 @@ pub enum Command {
     /// List the calls that wait for your approval.
     Approvals(approvals::ApprovalsArgs),
     /// Show a call that waits for your approval, and let it run once.
-    Approve(approvals::AnswerArgs),
+    Approve(approvals::ApproveArgs),
     /// Say no to a call that waits for your approval.
-    Deny(approvals::AnswerArgs),
+    Deny(approvals::DenyArgs),
     /// Say what label a file has that a tool wrote; goes on record.
     Endorse(endorse::EndorseArgs),
     /// Read and verify the audit log.

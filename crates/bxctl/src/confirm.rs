@@ -37,6 +37,8 @@ fn reply(context: &Context<'_>, question: &str) -> Option<String> {
         return None;
     }
     context.output.note_raw(question);
+    // What was typed before the question was seen is no answer to it.
+    let _ = rustix::termios::tcflush(&input, rustix::termios::QueueSelector::IFlush);
     let mut reply = String::new();
     match input.lock().take(MAX_REPLY_BYTES).read_line(&mut reply) {
         Ok(length) if length > 0 => Some(reply.trim().to_lowercase()),

@@ -129,7 +129,13 @@ fn without_a_terminal_it_is_answered_from_elsewhere() {
     let unsure = home.cmd("boxmaker").args(["approve", id]).run();
     assert!(!unsure.status.success());
     assert_eq!(ran(&home), "");
-    let said = words(&home, &["approve", "--yes"]);
+    let blind = home.cmd("boxmaker").args(["approve", "--yes"]).run();
+    assert!(
+        blind.stderr.contains("neither seen nor named"),
+        "{}",
+        blind.stderr
+    );
+    let said = words(&home, &["approve", &id[..6], "--yes"]);
     assert_eq!(said, format!("{id} (write_file) is approved\n"));
     assert!(ask.wait().success(), "{}", ask.stderr());
     assert_eq!(ran(&home), "ran\n");
@@ -191,11 +197,42 @@ fn a_question_survives_the_death_of_those_who_asked() {
             let status = home.cmd("boxmaker").args(["approvals", "--json"]).run();
             status.status.success() && status.json()[0]["id"] == waiting["id"]
         });
-        words(&home, &["approve", "--yes"]);
+        words(
+            &home,
+            &["approve", waiting["id"].as_str().unwrap(), "--yes"],
+        );
         assert!(ask.wait().success(), "{role}: {}", ask.stderr());
         assert_eq!(ran(&home), "ran\n", "{role}");
         verify_audit(&home);
     }
+}
+
+#[test]
+fn a_house_with_an_open_question_goes_down_at_once_and_whole() {
+    let server = server();
+    let home = house(&server);
+    let up = home.up();
+    let ask = ask_in_script(&home);
+    let waiting = pending(&home, &ask);
+    assert_eq!(up.terminate().code(), Some(0));
+    let records = audit_records(&home);
+    assert_eq!(
+        records.last().unwrap()["kind"],
+        "checkpoint",
+        "the log was closed"
+    );
+    // The next start goes on with the turn, and with the question.
+    let up = home.up();
+    let list = home.cmd("boxmaker").args(["approvals", "--json"]).run();
+    assert_eq!(list.success().json()[0]["id"], waiting["id"]);
+    words(&home, &["deny", waiting["id"].as_str().unwrap()]);
+    up.until("the turn ends", || {
+        let listed = home.cmd("boxmaker").args(["sessions", "--json"]).run();
+        listed.success().json()[0]["status"] == "idle"
+    });
+    assert_eq!(ran(&home), "");
+    assert_eq!(up.terminate().code(), Some(0));
+    verify_audit(&home);
 }
 
 /// Killed between the yes and the end of the call: it runs once or not at all, and where it did not
@@ -214,12 +251,16 @@ fn a_call_that_was_approved_never_runs_twice() {
         let ask = ask_in_script(&home);
         let first = pending(&home, &ask);
         // brokerd dies of this, and with it the answer to the command.
-        home.cmd("boxmaker").args(["approve", "--yes"]).run();
+        let approve = |id: &Value| {
+            let id = id.as_str().unwrap();
+            home.cmd("boxmaker").args(["approve", id, "--yes"]).run()
+        };
+        approve(&first["id"]);
         if asked_again {
             let second = pending(&home, &ask);
             assert_ne!(first["id"], second["id"], "{point}");
             assert_eq!(ran(&home), "", "{point}");
-            words(&home, &["approve", "--yes"]);
+            approve(&second["id"]).success();
         }
         assert!(ask.wait().success(), "{point}: {}", ask.stderr());
         let times = ran(&home).lines().count();

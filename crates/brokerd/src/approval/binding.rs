@@ -1,10 +1,11 @@
 //! What an approval is bound to. Whatever of it changes before the call begins makes it void.
 
-use crate::ledger::Spot;
+use crate::ledger::{Spot, StoredApproval};
 use bxcore::id::{CallId, SessionId};
 use bxcore::label::Label;
 use bxcore::tool::ToolName;
 use serde::Serialize;
+use serde_json::Value;
 
 /// Everything that the owner agrees to. The eighth thing is the approval's own id, which the
 /// ledger holds beside it.
@@ -36,6 +37,13 @@ pub struct Binding {
 }
 
 impl Binding {
+    /// Whether an approval was asked for the same tool and the same bytes: a session's number for a
+    /// call is used for one call.
+    pub fn is_same_call(&self, held: &StoredApproval) -> bool {
+        let bound: Value = serde_json::from_str(&held.binding).unwrap_or_default();
+        held.tool == self.tool && bound["arguments"].as_str() == Some(&self.arguments)
+    }
+
     /// The binding as it is kept; two are the same if and only if these texts are.
     pub fn to_text(&self) -> String {
         // Strings, numbers and booleans can always be written; an empty text is the same as none.

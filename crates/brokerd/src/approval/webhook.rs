@@ -3,7 +3,7 @@
 use crate::egress::{
     Bounds, Client, EgressError, Endpoint, Reply, RootsError, check_ca_file, reach,
 };
-use crate::secrets::{SecretName, Secrets};
+use crate::secrets::{Search, SecretName, Secrets};
 use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxcore::wire::approval::Approval;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What a notification is called in the audit log.
 pub const WEBHOOK: &str = "approvals.webhook";
@@ -63,6 +63,9 @@ pub enum WebhookError {
     /// The secret is gone.
     #[error("its secret can't be read")]
     NoSecret,
+    /// A stored secret stands in it, or one can't be read and so not be looked for.
+    #[error("a stored secret stands in it, or can't be looked for")]
+    Secret,
     /// As many as may be are under way.
     #[error("{MAX_AT_ONCE} notifications are under way already")]
     Busy,
@@ -93,12 +96,30 @@ impl Webhook {
         self.secret.as_ref()
     }
 
+    /// Whether a body may leave: no stored secret stands in it, as far as all of them can be read.
+    ///
+    /// # Errors
+    /// One does, or nobody can tell.
+    pub fn admits(&self, body: &str) -> Result<(), WebhookError> {
+        match self.secrets.search(&[body.as_bytes()]) {
+            Search::Absent => Ok(()),
+            Search::Present { .. } | Search::Unsure => Err(WebhookError::Secret),
+        }
+    }
+
+    /// The right to send one.
+    ///
+    /// # Errors
+    /// As many as may be are under way.
+    pub fn permit(&self) -> Result<SemaphorePermit<'_>, WebhookError> {
+        self.permits.try_acquire().map_err(|_| WebhookError::Busy)
+    }
+
     /// Sends a body that is on record. One request at the most, and none again.
     ///
     /// # Errors
     /// It was not taken.
     pub async fn send(&self, body: Bytes) -> Result<(), WebhookError> {
-        let _permit = self.permits.try_acquire().map_err(|_| WebhookError::Busy)?;
         let secret = match &self.secret {
             Some(name) => Some(self.secrets.get(name).ok_or(WebhookError::NoSecret)?),
             None => None,

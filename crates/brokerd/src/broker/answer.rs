@@ -45,6 +45,12 @@ pub(super) fn withdrawn(label: Label, audit: u64) -> CallResult {
     refusal(CallOutcome::Denied, Code::Stopped, text, label, Some(audit))
 }
 
+/// The result of a call that was stopped before it came here.
+pub(super) fn never_came(label: Label) -> CallResult {
+    let text = "Not run: the turn was stopped before the call was decided.";
+    refusal(CallOutcome::Denied, Code::Stopped, text, label, None)
+}
+
 /// The result of a call of which nobody knows whether it took effect.
 pub(super) fn interrupted(label: Label, audit: Option<u64>) -> CallResult {
     let text = "The call was interrupted by a crash. It may or may not have taken effect, and it \

@@ -3,7 +3,7 @@
 use super::handle::Broker;
 use super::job::{Job, Note, OwnedRecord};
 use super::outgoing::Body;
-use crate::approval::{self, WEBHOOK, Webhook};
+use crate::approval::{self, WEBHOOK, Webhook, WebhookError};
 use crate::audit::{Decided, Ended};
 use crate::ledger::Key;
 use bxcore::audit::Kind;
@@ -14,7 +14,6 @@ use bxcore::wire::approval::{Answer, Approval, Approvals, WATCH_SECS, Withdraw};
 use bxcore::wire::brokerd::CallResult;
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::Duration;
 
 impl Broker {
     /// The approvals that wait for the owner: at once, or when there is another version than the
@@ -22,9 +21,11 @@ impl Broker {
     pub async fn approvals(&self, known: Option<u64>) -> Result<Approvals, Problem> {
         if let Some(known) = known {
             let mut versions = self.approval_versions();
-            let changed = versions.wait_for(|version| *version != known);
-            // Neither the time nor the keeper's end is a fault: what there is, is told.
-            let _ = tokio::time::timeout(Duration::from_secs(WATCH_SECS), changed).await;
+            tokio::select! {
+                // The keeper's end is no fault: what there is, is told.
+                _ = versions.wait_for(|version| *version != known) => {}
+                () = self.waited_long(WATCH_SECS) => {}
+            }
         }
         self.ask(|reply| Job::Approvals { reply }).await
     }
@@ -68,6 +69,8 @@ impl Broker {
     async fn notify(&self, webhook: &Webhook, id: ApprovalId) -> Result<(), Problem> {
         let approval = self.approval(id).await?;
         let body: Arc<str> = approval::notification(&approval).into();
+        webhook.admits(&body).map_err(|error| not_told(&error))?;
+        let _permit = webhook.permit().map_err(|error| not_told(&error))?;
         let record = OwnedRecord {
             session: Some(approval.session),
             tool: Some(WEBHOOK.to_owned()),
@@ -91,9 +94,11 @@ impl Broker {
         };
         let kind = Kind::Outcome;
         self.write_note(Note { kind, record }).await?;
-        sent.map_err(|error| {
-            let title = "The notification of an approval was not delivered";
-            Problem::new(Code::Internal, title).detail(bxkit::report::chain(&error))
-        })
+        sent.map_err(|error| not_told(&error))
     }
+}
+
+fn not_told(error: &WebhookError) -> Problem {
+    let title = "The notification of an approval was not delivered";
+    Problem::new(Code::Internal, title).detail(bxkit::report::chain(error))
 }

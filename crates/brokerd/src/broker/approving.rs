@@ -8,6 +8,7 @@
 mod answering;
 mod telling;
 
+use super::begin::other_call;
 use super::core::{Batch, Core, Fault};
 use super::job::{Begun, OwnedRecord, Reply};
 use crate::approval::{Binding, MAX_PENDING, render};
@@ -27,7 +28,7 @@ use tokio::sync::watch;
 /// How many requests may wait for the same call.
 const MAX_PARKED: usize = 64;
 /// How many random bytes are in an approval's id.
-const ID_BYTES: usize = 4;
+const ID_BYTES: usize = 6;
 
 /// What is known of approvals beside the ledger.
 #[derive(Debug)]
@@ -83,6 +84,9 @@ impl Core {
             self.move_to(&held, ApprovalState::Expired, batch)?;
             return Ok(Asked::Said(Approval::Expired, None));
         }
+        if held.is_open() && !binding.is_same_call(&held) {
+            return Err(Fault::Request(other_call(key)));
+        }
         let is_same = held.binding == binding.to_text();
         match held.state {
             ApprovalState::Denied if is_same => Ok(Asked::Said(Approval::Denied, None)),
@@ -108,7 +112,7 @@ impl Core {
         batch: &mut Batch,
     ) -> Result<Asked, Fault> {
         let unroutable = |why| Ok(Asked::Said(Approval::Unroutable(why), None));
-        if self.ledger.open_approvals()?.len() >= MAX_PENDING {
+        if self.ledger.count_open_approvals()? >= MAX_PENDING {
             return unroutable(Unroutable::TooMany);
         }
         let Some(shown) = render(binding, arguments) else {
@@ -117,7 +121,7 @@ impl Core {
         let asked = (self.now)();
         let expires = asked.saturating_add(self.policy.approvals.expires_in());
         let held = StoredApproval {
-            id: new_id()?,
+            id: self.new_id()?,
             key: key.clone(),
             tool: binding.tool.clone(),
             label: binding.label,
@@ -136,8 +140,37 @@ impl Core {
         })
     }
 
-    /// Keeps a request until the owner has answered.
+    /// An id that no approval has.
+    fn new_id(&self) -> Result<ApprovalId, Fault> {
+        let failed = |error: &dyn std::fmt::Display| {
+            let title = "The system has no random bytes to give";
+            Fault::Request(Problem::new(Code::Internal, title).detail(error.to_string()))
+        };
+        loop {
+            let mut bytes = [0; ID_BYTES];
+            getrandom::fill(&mut bytes).map_err(|error| failed(&error))?;
+            let id = ApprovalId::new(hex(&bytes)).map_err(|error| failed(&error))?;
+            if self.ledger.approval(&id)?.is_none() {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Keeps a request until the owner has answered. The question that it waits for is on disk;
+    /// where it was answered in the same moment, whoever asked is told to ask again.
     pub(super) fn park(&mut self, key: Key, request: CallRequest, reply: Reply<Begun>) {
+        match self.ledger.approval_of(&key) {
+            Ok(Some(held)) if held.state != ApprovalState::Pending => {
+                let (awaiting, is_new) = (awaiting(&held), false);
+                let _ = reply.send(Ok(Begun::Awaiting { awaiting, is_new }));
+                return;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let _ = reply.send(Err(error.problem()));
+                return;
+            }
+        }
         let parked = self.approving.parked.entry(key).or_default();
         if parked.len() >= MAX_PARKED {
             let title = format!("{MAX_PARKED} requests wait for this call already");
@@ -150,9 +183,8 @@ impl Core {
 
     /// Tells those who wait for a call that it waits still.
     pub(super) fn unpark(&mut self, key: &Key) -> Result<(), Fault> {
-        let parked = self.approving.parked.remove(key).unwrap_or_default();
         let held = self.ledger.approval_of(key)?;
-        for waiting in parked {
+        for waiting in self.approving.parked.remove(key).unwrap_or_default() {
             let answer = match &held {
                 Some(held) => Ok(Begun::Awaiting {
                     awaiting: awaiting(held),
@@ -163,6 +195,13 @@ impl Core {
             let _ = waiting.reply.send(answer);
         }
         Ok(())
+    }
+
+    /// Tells those who wait for a call why nothing can be told of it.
+    pub(super) fn refuse_parked(&mut self, key: &Key, problem: &Problem) {
+        for waiting in self.approving.parked.remove(key).unwrap_or_default() {
+            let _ = waiting.reply.send(Err(problem.clone()));
+        }
     }
 
     /// Uses an approval for the call that begins in this transaction.
@@ -183,16 +222,6 @@ fn awaiting(held: &StoredApproval) -> Awaiting {
         approval: held.id.clone(),
         expires: held.expires.to_string(),
     }
-}
-
-fn new_id() -> Result<ApprovalId, Fault> {
-    let failed = |error: &dyn std::fmt::Display| {
-        let title = "The system has no random bytes to give";
-        Fault::Request(Problem::new(Code::Internal, title).detail(error.to_string()))
-    };
-    let mut bytes = [0; ID_BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| failed(&error))?;
-    ApprovalId::new(hex(&bytes)).map_err(|error| failed(&error))
 }
 
 fn not_waiting(key: &Key) -> Problem {

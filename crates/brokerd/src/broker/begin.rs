@@ -78,7 +78,12 @@ impl Core {
                 batch.give(reply, Ok(Begun::Awaiting { awaiting, is_new }))
             }
             Ok(Came::Awaits { key, request, .. }) => {
-                self.park(key, *request, reply);
+                batch.after(move |core, done| match done {
+                    Ok(()) => core.park(key, *request, reply),
+                    Err(problem) => {
+                        let _ = reply.send(Err(problem.clone()));
+                    }
+                });
                 Ok(())
             }
             Ok(Came::Run(ticket)) => {
@@ -411,7 +416,7 @@ fn is_same(stored: &StoredCall, asked: &Asked) -> bool {
     stored.tool == asked.request.tool.as_str() && stored.arguments_sha256 == asked.arguments_sha256
 }
 
-fn other_call(key: &Key) -> Problem {
+pub(super) fn other_call(key: &Key) -> Problem {
     Problem::new(Code::BadRequest, format!("{key} is another call already"))
         .detail("a session's number for a call is used once")
 }

@@ -18,7 +18,7 @@ use bxcore::grant::Grant;
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
-use bxcore::wire::brokerd::AuditStatus;
+use bxcore::wire::brokerd::{AuditStatus, CallRequest};
 use bxkit::fault;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -259,7 +259,8 @@ impl Core {
             Job::Tools { reply, .. } => tell(reply, problem),
             Job::Explain { reply, .. } => tell(reply, problem),
             Job::Begin { reply, .. } => tell(reply, problem),
-            Job::Unpark { .. } | Job::Expire => {}
+            Job::Unpark { key } => self.refuse_parked(&key, problem),
+            Job::Expire => {}
             Job::Withdraw { reply, .. } => tell(reply, problem),
             Job::Approvals { reply } => tell(reply, problem),
             Job::Approval { reply, .. } | Job::Answer { reply, .. } => tell(reply, problem),
@@ -299,6 +300,7 @@ impl Core {
                 // may cost before it is made, and that the owner is asked or was.
                 let tool = self.policy.tools.get(&request.tool);
                 tool.is_some_and(|tool| !tool.spec().tags.is_empty())
+                    || self.may_ask(request)
                     || rises(&request.session, request.label)
             }
             Job::Finish { key, output, .. } => {
@@ -325,6 +327,22 @@ impl Core {
         } else {
             Durability::Process
         }
+    }
+
+    /// Whether the rules of a call's session have the owner asked. One that can't be read may.
+    fn may_ask(&self, request: &CallRequest) -> bool {
+        let tags = self
+            .policy
+            .tools
+            .get(&request.tool)
+            .map(|tool| &tool.spec().tags);
+        let rules = self
+            .ledger
+            .known_session(&request.session)
+            .and_then(|row| self.ledger.rules(&row));
+        tags.is_some_and(|tags| {
+            rules.map_or(true, |rules| rules.needs_approval(&request.tool, tags))
+        })
     }
 
     /// Begins the batch's transaction, unless it has begun.

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// How many tools run at once; further calls wait.
 pub const MAX_TOOLS_AT_ONCE: usize = 16;
@@ -71,6 +72,8 @@ pub struct Broker {
     webhook: Option<Webhook>,
     errands: Arc<Semaphore>,
     approval_versions: watch::Receiver<u64>,
+    /// Cancelled when brokerd is to end: nobody waits for a person any more.
+    closing: CancellationToken,
 }
 
 impl Broker {
@@ -80,6 +83,7 @@ impl Broker {
     /// everything on disk, when the last handle is dropped.
     pub fn start(
         opened: Opened,
+        closing: CancellationToken,
         halt: impl FnOnce(Problem) + Send + 'static,
     ) -> (Self, JoinHandle<()>) {
         let (jobs, queue) = mpsc::channel(MAX_QUEUED_JOBS);
@@ -111,6 +115,7 @@ impl Broker {
             webhook,
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
             approval_versions,
+            closing,
         };
         let approving = Approving::new(versions);
         let keeper = tokio::task::spawn_blocking(move || {
@@ -183,8 +188,9 @@ impl Broker {
     }
 
     async fn drive(&self, request: CallRequest) -> Result<CallAnswer, Problem> {
+        let begun = self.begin(request).await?;
         let began = Instant::now();
-        let result = match self.begin(request).await? {
+        let result = match begun {
             Begun::Awaiting { awaiting, is_new } => {
                 if is_new {
                     self.tell_owner(awaiting.approval.clone());
@@ -217,13 +223,21 @@ impl Broker {
         self.jobs.send(job).await.map_err(|_| gone())?;
         let begun = tokio::select! {
             begun = &mut answer => begun,
-            () = tokio::time::sleep(Duration::from_secs(WAIT_SECS)) => {
+            () = self.waited_long(WAIT_SECS) => {
                 // The keeper decides whether it waits still: a right to run must not be lost.
                 self.jobs.send(Job::Unpark { key }).await.map_err(|_| gone())?;
                 answer.await
             }
         };
         begun.map_err(|_| gone())?
+    }
+
+    /// Returns after this long, and at once when brokerd is to end.
+    pub(super) async fn waited_long(&self, secs: u64) {
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(secs)) => {}
+            () = self.closing.cancelled() => {}
+        }
     }
 
     pub(super) fn webhook(&self) -> Option<&Webhook> {

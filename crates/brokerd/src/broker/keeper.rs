@@ -32,7 +32,13 @@ pub(super) fn keep(mut core: Core, mut jobs: mpsc::Receiver<Job>, halt: impl FnO
             None => Ok(jobs.blocking_recv()),
         };
         match first {
-            Err(_) if core.has_late() => core.work(vec![Job::Expire]),
+            Err(_) if core.has_late() => {
+                core.work(vec![Job::Expire]);
+                // What could not be written is tried again later, and not at once for ever.
+                if core.has_late() {
+                    core.put_off_late(Duration::from_secs(LATE_LOOK_SECS));
+                }
+            }
             Err(_) => core.sync(),
             Ok(None) => break core.close(),
             Ok(Some(first)) => {

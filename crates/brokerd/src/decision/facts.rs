@@ -70,6 +70,8 @@ impl Default for Approval {
 pub enum Unroutable {
     /// There is nobody who is asked.
     Nobody,
+    /// It is a model call to a provider: nobody could read what it sends.
+    Provider,
     /// As many questions wait as may.
     TooMany,
     /// It is too long to be shown in full.

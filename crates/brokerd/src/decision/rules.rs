@@ -153,6 +153,7 @@ pub(super) fn approval(
             Code::ApprovalUnroutable,
             match why {
                 Unroutable::Nobody => "there is nobody to ask",
+                Unroutable::Provider => "nobody could read a whole conversation at each step",
                 Unroutable::TooMany => "too many questions wait for an answer already",
                 Unroutable::TooLong => "the call is too long to be shown in full",
             },

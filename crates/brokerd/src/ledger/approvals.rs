@@ -106,6 +106,22 @@ impl Ledger {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// When the next open approval is late; none if nothing waits.
+    pub fn next_expiry(&self) -> Result<Option<Timestamp>, LedgerError> {
+        let sql = "SELECT min(expires_ms) FROM approvals WHERE state IN ('pending', 'approved')";
+        let mut select = self.db.prepare_cached(sql)?;
+        let next: Option<i64> = select.query_row([], |row| row.get(0))?;
+        Ok(next.and_then(|ms| Timestamp::from_millisecond(ms).ok()))
+    }
+
+    /// How many approvals are open.
+    pub fn count_open_approvals(&self) -> Result<usize, LedgerError> {
+        let sql = "SELECT count(*) FROM approvals WHERE state IN ('pending', 'approved')";
+        let mut select = self.db.prepare_cached(sql)?;
+        let count: i64 = select.query_row([], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
     /// Forgets the approvals of a session that was deleted, so that none of them answers a call of
     /// a later session of the same id; belongs into a transaction.
     pub fn forget_approvals(&mut self, session: &SessionId) -> Result<(), LedgerError> {
@@ -118,6 +134,7 @@ impl Ledger {
 
     /// Changes how far an approval is; belongs into a transaction. Gives whether it was as far as
     /// `from` says: of two that change it, one does.
+    #[must_use = "an approval that was not moved must not be acted on"]
     pub fn move_approval(
         &mut self,
         id: &ApprovalId,

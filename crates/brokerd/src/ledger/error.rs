@@ -1,7 +1,7 @@
 //! Why the ledger can't do what it was asked.
 
 use bxcore::code::Code;
-use bxcore::id::SessionId;
+use bxcore::id::{ApprovalId, SessionId};
 use bxcore::problem::Problem;
 use rusqlite::ErrorCode;
 use std::path::PathBuf;
@@ -46,6 +46,9 @@ pub enum LedgerError {
     /// A statement failed.
     #[error("the ledger can't be read or written")]
     Sql(#[from] rusqlite::Error),
+    /// An approval is not as far as was thought.
+    #[error("approval {0} was moved by somebody else")]
+    Moved(ApprovalId),
     /// No session has this id.
     #[error("no session `{0}` is known")]
     UnknownSession(SessionId),
@@ -74,9 +77,11 @@ impl LedgerError {
     pub fn code(&self) -> Code {
         match self {
             Self::Sql(error) | Self::Open { source: error, .. } if is_full(error) => Code::DiskFull,
-            Self::Open { .. } | Self::Damaged { .. } | Self::Newer { .. } | Self::Sql(_) => {
-                Code::StateBroken
-            }
+            Self::Open { .. }
+            | Self::Damaged { .. }
+            | Self::Newer { .. }
+            | Self::Moved(_)
+            | Self::Sql(_) => Code::StateBroken,
             Self::Copy { source, .. } => bxkit::fsx::code_for(source, Code::HomeUnusable),
             Self::UnknownSession(_) => Code::SessionUnknown,
             Self::Parent { .. } => Code::BadRequest,

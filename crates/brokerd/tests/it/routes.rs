@@ -146,6 +146,34 @@ async fn each_route_is_for_its_callers() {
         code(person.post::<_, Value>("/v1/endorse", &lower).await),
         Code::NotFound
     );
+    // loopd can't approve what it asks for, nor look at the questions.
+    let answer = serde_json::json!({"said": "approve", "shown_sha256": "x"});
+    for path in ["/v1/approvals", "/v1/approvals/0a1b2c3d4e5f"] {
+        assert_eq!(
+            code(engine.get::<Value>(path).await),
+            Code::NotAuthorised,
+            "{path}"
+        );
+    }
+    let path = "/v1/approvals/0a1b2c3d4e5f";
+    assert_eq!(
+        code(engine.post::<_, Value>(path, &answer).await),
+        Code::NotAuthorised
+    );
+    assert_eq!(
+        code(person.post::<_, Value>(path, &answer).await),
+        Code::NotFound
+    );
+    // And a call is withdrawn by whoever makes it alone.
+    let withdraw = serde_json::json!({"session": "chat-1", "call": 9});
+    assert_eq!(
+        code(
+            person
+                .post::<_, Value>("/v1/calls/withdraw", &withdraw)
+                .await
+        ),
+        Code::NotAuthorised
+    );
     let malformed = serde_json::json!({"session": "chat-1", "call": 1, "tool": "x", "extra": 1});
     assert_eq!(
         code(engine.post::<_, CallAnswer>("/v1/calls", &malformed).await),

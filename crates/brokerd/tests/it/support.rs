@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) fn session(id: &str) -> SessionId {
     SessionId::new(id).unwrap()
@@ -187,13 +188,15 @@ impl TestHome {
     fn start_opened(opened: Opened) -> Started {
         let halted = Arc::new(Mutex::new(None));
         let seen = Arc::clone(&halted);
-        let (broker, keeper) = Broker::start(opened, move |problem| {
+        let closing = CancellationToken::new();
+        let (broker, keeper) = Broker::start(opened, closing.clone(), move |problem| {
             *seen.lock().unwrap() = Some(problem);
         });
         Started {
             broker,
             keeper,
             halted,
+            closing,
         }
     }
 
@@ -242,6 +245,8 @@ pub(crate) struct Started {
     pub(crate) broker: Broker,
     keeper: JoinHandle<()>,
     pub(crate) halted: Arc<Mutex<Option<Problem>>>,
+    /// What a shutdown cancels.
+    pub(crate) closing: CancellationToken,
 }
 
 impl Started {

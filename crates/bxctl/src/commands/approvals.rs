@@ -30,15 +30,23 @@ pub struct ApprovalsArgs {
     pub watch: bool,
 }
 
-/// Options of `approve` and `deny`.
+/// Options of `approve`.
 #[derive(Debug, Args)]
-pub struct AnswerArgs {
+pub struct ApproveArgs {
     /// Which; the start of its id is enough, and where one waits alone it may be left out.
     #[arg(value_name = "ID")]
     pub id: Option<String>,
-    /// Ask for no confirmation.
+    /// Ask for no confirmation; needs an id.
     #[arg(long, short = 'y')]
     pub yes: bool,
+}
+
+/// Options of `deny`.
+#[derive(Debug, Args)]
+pub struct DenyArgs {
+    /// Which; the start of its id is enough, and where one waits alone it may be left out.
+    #[arg(value_name = "ID")]
+    pub id: Option<String>,
 }
 
 pub(crate) async fn run(context: &Context<'_>, args: ApprovalsArgs) -> Outcome {
@@ -60,26 +68,40 @@ pub(crate) async fn run(context: &Context<'_>, args: ApprovalsArgs) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn approve(context: &Context<'_>, args: AnswerArgs) -> Outcome {
-    answer(context, &args, Said::Approve).await
-}
-
-pub(crate) async fn deny(context: &Context<'_>, args: AnswerArgs) -> Outcome {
-    answer(context, &args, Said::Deny).await
-}
-
-async fn answer(context: &Context<'_>, args: &AnswerArgs, said: Said) -> Outcome {
+pub(crate) async fn approve(context: &Context<'_>, args: ApproveArgs) -> Outcome {
+    let id = args.id.as_deref().filter(|id| !id.is_empty());
+    if args.yes && id.is_none() {
+        let title = "Nothing is approved that was neither seen nor named";
+        return Err(Problem::new(Code::BadUsage, title)
+            .hint("name it: `boxmaker approve ID --yes`; or leave `--yes` out, and it is shown")
+            .into());
+    }
     let connection = ensure_up(context).await?;
-    let output = &context.output;
-    let seen = find(&connection.brokerd, args.id.as_deref()).await?;
-    if said == Said::Approve && !args.yes {
-        output.note_raw(&sanitize(&seen.shown));
+    let seen = find(&connection.brokerd, id).await?;
+    if !args.yes {
+        context.output.note_raw(&sanitize(&seen.shown));
         if !confirm::firmly(context, "Let it run, once?")? {
-            output.note("nothing was said; it still waits");
+            context.output.note("nothing was said; it still waits");
             return Err(Failure::Said(bxkit::exit::FAILED));
         }
     }
-    let told = say(&connection.brokerd, &seen, said).await?;
+    answer(context, &connection, &seen, Said::Approve).await
+}
+
+pub(crate) async fn deny(context: &Context<'_>, args: DenyArgs) -> Outcome {
+    let connection = ensure_up(context).await?;
+    let seen = find(&connection.brokerd, args.id.as_deref()).await?;
+    answer(context, &connection, &seen, Said::Deny).await
+}
+
+async fn answer(
+    context: &Context<'_>,
+    connection: &Connection,
+    seen: &Approval,
+    said: Said,
+) -> Outcome {
+    let output = &context.output;
+    let told = say(&connection.brokerd, seen, said).await?;
     if output.json {
         output.answer_json(&told)?;
     } else {

@@ -35,7 +35,7 @@ pub(super) struct Replied {
 impl Asking {
     /// Whether a question can be put: a person reads along and has a terminal to type on.
     pub(super) fn is_possible(output: &Output) -> bool {
-        output.err_is_terminal && !output.json && terminal().is_ok()
+        output.err_is_terminal && !output.json && is_in_front()
     }
 
     /// Puts a question.
@@ -50,7 +50,10 @@ impl Asking {
                 Ok(Some(reply)) if matches!(reply.as_str(), "y" | "yes") => Said::Approve,
                 Ok(Some(_)) => Said::Deny,
                 // Nobody types any more; whoever is elsewhere may still answer.
-                Ok(None) | Err(_) => return Ok(None),
+                Ok(None) | Err(_) => {
+                    output.note(&format!("\nit still waits: `boxmaker approve {id}`"));
+                    return Ok(None);
+                }
             };
             Ok(Some(Replied { seen, said }))
         });
@@ -59,6 +62,13 @@ impl Asking {
     /// Whether a question is open: nothing else moves on the terminal meanwhile.
     pub(super) fn is_open(&self) -> bool {
         self.call.is_some()
+    }
+
+    /// Takes the question back: nobody would hear the reply.
+    pub(super) fn give_up(&mut self) -> bool {
+        let was_open = self.call.take().is_some();
+        self.questions.abort_all();
+        was_open
     }
 
     /// The call ended, whoever answered. Gives whether its question was still open.
@@ -88,6 +98,12 @@ impl Asking {
             }
         }
     }
+}
+
+/// Whether the terminal is this process's to read: one in the background would be stopped by it.
+fn is_in_front() -> bool {
+    let group = terminal().and_then(rustix::termios::tcgetpgrp);
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 /// The terminal, opened anew, so that reading it without waiting changes nothing for others.

@@ -85,6 +85,11 @@ pub(crate) async fn follow(
     let Some((session, id)) = turn.place() else {
         return Err(cut_off());
     };
+    if asking.give_up() {
+        progress.note(
+            "\n(the question is taken back; `boxmaker approvals` lists it if it still waits)",
+        );
+    }
     let ended = tokio::select! {
         ended = aftermath::wait(connection, &mut progress, &session, id) => ended?,
         () = either(&mut interrupts, &mut terminations) => {

@@ -5,7 +5,7 @@ use crate::audit::Decided;
 use crate::broker::answer;
 use crate::broker::core::{Batch, Core, Fault};
 use crate::broker::job::{Begun, Note, OwnedRecord, Reply};
-use crate::ledger::{Key, StoredApproval, StoredCall};
+use crate::ledger::{Key, Recorded, StoredApproval, StoredCall};
 use bxcore::audit::{Kind, sha256_hex};
 use bxcore::code::Code;
 use bxcore::id::{ApprovalId, SessionId};
@@ -14,6 +14,7 @@ use bxcore::wire::approval::{self, Answer, ApprovalState, Said};
 use bxcore::wire::brokerd::CallResult;
 use jiff::Timestamp;
 use serde_json::Value;
+use std::time::Duration;
 
 impl Core {
     /// Takes the owner's answer, and goes on with the call if somebody waits for it.
@@ -24,16 +25,17 @@ impl Core {
         reply: Reply<approval::Approval>,
         batch: &mut Batch,
     ) -> Result<(), Problem> {
+        let key = self
+            .ledger
+            .approval(id)
+            .map(|held| held.map(|held| held.key));
         let answered = self.take_answer(id, answer, batch);
-        let key = match &answered {
-            Ok(info) => Key {
-                session: info.session.clone(),
-                call: info.call,
-            },
-            Err(_) => return batch.give(reply, answered),
-        };
         batch.give(reply, answered)?;
-        self.go_on(&key, batch)
+        // Too late is an answer as well.
+        match key.map_err(Problem::from)? {
+            Some(key) => self.go_on(&key, batch),
+            None => Ok(()),
+        }
     }
 
     fn take_answer(
@@ -45,7 +47,6 @@ impl Core {
         let held = self.known_approval(id)?;
         if held.is_open() && held.is_late((self.now)()) {
             self.move_to(&held, ApprovalState::Expired, batch)?;
-            self.approving.next_late = Some(held.asked);
             return Err(Fault::Request(not_pending(id, ApprovalState::Expired)));
         }
         if held.state != ApprovalState::Pending {
@@ -68,10 +69,17 @@ impl Core {
 
     /// Decides a call anew for all who wait for it.
     fn go_on(&mut self, key: &Key, batch: &mut Batch) -> Result<(), Problem> {
+        let mut done = Ok(());
         for Parked { request, reply } in self.approving.parked.remove(key).unwrap_or_default() {
-            self.begin(request, reply, batch)?;
+            match &done {
+                Ok(()) => done = self.begin(request, reply, batch),
+                // Nobody is left without an answer.
+                Err(problem) => {
+                    let _ = reply.send(Err(Problem::clone(problem)));
+                }
+            }
         }
-        Ok(())
+        done
     }
 
     /// Ends the wait of a call that is not wanted any more; none if it did not wait.
@@ -80,10 +88,12 @@ impl Core {
         key: &Key,
         batch: &mut Batch,
     ) -> Result<Option<CallResult>, Fault> {
-        let held = self.ledger.approval_of(key)?;
-        let Some(held) = held.filter(|held| held.is_open() && !self.running.contains_key(key))
-        else {
+        if self.running.contains_key(key) {
             return Ok(None);
+        }
+        let held = self.ledger.approval_of(key)?;
+        let Some(held) = held.filter(StoredApproval::is_open) else {
+            return self.withdraw_unseen(key, batch);
         };
         self.move_to(&held, ApprovalState::Withdrawn, batch)?;
         let arguments = serde_json::from_str::<Value>(&held.binding).unwrap_or_default();
@@ -124,6 +134,27 @@ impl Core {
         Ok(Some(result))
     }
 
+    /// Ends a call that has not come yet: a stop overtook it on its way. Whatever comes under its
+    /// number is another call from then on.
+    fn withdraw_unseen(&mut self, key: &Key, batch: &Batch) -> Result<Option<CallResult>, Fault> {
+        let session = self.ledger.known_session(&key.session)?;
+        if self.lost.contains(key) || self.ledger.call(key)? != Recorded::New {
+            return Ok(None);
+        }
+        let result = answer::never_came(session.label);
+        self.writing(batch)?;
+        self.ledger.put_call(
+            key,
+            &StoredCall {
+                tool: String::new(),
+                arguments_sha256: String::new(),
+                audit: 0,
+                result: Some(result.clone()),
+            },
+        )?;
+        Ok(Some(result))
+    }
+
     /// Ends the waits of a session that is forgotten.
     pub(in crate::broker) fn withdraw_all(
         &mut self,
@@ -161,10 +192,18 @@ impl Core {
         self.halted().is_none() && self.next_late().is_some_and(|late| (self.now)() >= late)
     }
 
+    /// Ends what is late no sooner than after this time.
+    pub(in crate::broker) fn put_off_late(&mut self, by: Duration) {
+        self.approving.next_late = (self.now)().checked_add(by).ok();
+    }
+
     /// Finds when the next open approval is late.
     pub(in crate::broker) fn look_for_late(&mut self) {
-        let open = self.ledger.open_approvals().unwrap_or_default();
-        self.approving.next_late = open.iter().map(|held| held.expires).min();
+        match self.ledger.next_expiry() {
+            Ok(next) => self.approving.next_late = next,
+            // It is looked again with the next change; what is known stays.
+            Err(error) => tracing::error!(%error, "nobody can tell which approvals are late"),
+        }
     }
 }
 

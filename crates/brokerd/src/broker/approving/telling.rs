@@ -65,7 +65,10 @@ impl Core {
         batch: &mut Batch,
     ) -> Result<(), LedgerError> {
         self.writing(batch)?;
-        self.ledger.move_approval(&held.id, held.state, state)?;
+        if !self.ledger.move_approval(&held.id, held.state, state)? {
+            // One writer, and it has just read the state: a fault of ours, which spoils the batch.
+            return Err(LedgerError::Moved(held.id.clone()));
+        }
         let held = StoredApproval {
             state,
             ..held.clone()

@@ -39,7 +39,7 @@ impl Core {
                     self.deny_model(&request, code, judged, reply, batch);
                     Ok(())
                 }
-                // Asking the owner comes with approvals; whoever can't be asked has not agreed.
+                // The owner can't be asked for a whole conversation at each step.
                 Next::Ask | Next::Unclear => {
                     self.deny_model(&request, Code::ApprovalUnroutable, judged, reply, batch);
                     Ok(())

@@ -2,7 +2,9 @@
 
 use crate::broker::core::{Core, Fault};
 use crate::broker::outgoing::Body;
-use crate::decision::{Arguments, Decision, Facts, Question, Reservation, decide};
+use crate::decision::{
+    Approval, Arguments, Decision, Facts, Question, Reservation, Unroutable, decide,
+};
 use crate::ledger::LedgerError;
 use crate::provider::{self, Provider};
 use bxcore::guardrails::ToolRules;
@@ -34,6 +36,7 @@ impl Core {
             destination: Some(provider.settings().url.host().to_owned()),
             secrets: self.secrets_in(spec, arguments, sent.map(|(body, _)| body)),
             reservation: self.reserved_for(provider, least, reserved)?,
+            approval: Approval::Unroutable(Unroutable::Provider),
             ..Facts::default()
         };
         Ok(decide(&Question {

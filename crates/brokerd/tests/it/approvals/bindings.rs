@@ -21,38 +21,33 @@ async fn is_void(started: &Started, old: &Awaiting, changed: &CallRequest) -> Aw
     new
 }
 
+/// A number for a call is used for one call, so that nothing else can void a question or run by it.
 #[tokio::test]
-async fn other_arguments_are_asked_for_anew() {
-    for approve_first in [false, true] {
-        let test = super::asking_home();
-        let started = start(&test).await;
-        let asked = awaiting(&started, &add(1)).await;
-        if approve_first {
-            approve(&started, &asked).await;
-        }
-        let mut changed = add(1);
-        // The same value, in other bytes.
-        changed.arguments = changed.arguments.replace("\"path\":", "\"path\": ");
-        is_void(&started, &asked, &changed).await;
-        assert_eq!(ran(&test), "");
-        started.stop().await;
-        test.verify();
-    }
-}
-
-#[tokio::test]
-async fn another_tool_is_asked_for_anew() {
+async fn other_arguments_and_other_tools_are_another_call() {
     let test = TestHome::new();
     test.configure(&format!(
         "{GRANT}\n[[grant]]\ntool = \"shell\"\nmax_taint = \"private\"\napproval = \"always\"\n"
     ));
     let started = start(&test).await;
     let asked = awaiting(&started, &add(1)).await;
-    approve(&started, &asked).await;
+    let mut spaced = add(1);
+    // The same value, in other bytes.
+    spaced.arguments = spaced.arguments.replace("\"path\":", "\"path\": ");
     let shell = request("s", 1, "shell", r#"{"command":"echo x >> log"}"#);
-    is_void(&started, &asked, &shell).await;
-    assert_eq!(ran(&test), "");
+    for approve_first in [false, true] {
+        if approve_first {
+            approve(&started, &asked).await;
+        }
+        for changed in [&spaced, &shell] {
+            let refused = started.broker.call(changed.clone()).await.unwrap_err();
+            assert_eq!(refused.code, Code::BadRequest, "{refused}");
+        }
+        assert_eq!(ran(&test), "");
+    }
+    assert_eq!(result(&started, &add(1)).await.outcome, CallOutcome::Ok);
+    assert_eq!(ran(&test), "1\n");
     started.stop().await;
+    test.verify();
 }
 
 #[tokio::test]

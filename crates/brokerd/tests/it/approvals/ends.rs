@@ -27,6 +27,7 @@ async fn a_question_that_nobody_answers_expires() {
     started.register("s", owner()).await;
     let asked = awaiting(&started, &add(1)).await;
     let waiting = waits(&started, &add(1));
+    super::all_sent(&started).await;
     CLOCK_OFF.store(HOUR + 1, Ordering::SeqCst);
     // It ends by itself, and whoever waits is told.
     let ended = waiting.await.unwrap();
@@ -150,6 +151,7 @@ async fn a_call_that_is_stopped_while_it_waits_never_runs() {
     let started = start(&test).await;
     let asked = awaiting(&started, &add(1)).await;
     let waiting = waits(&started, &add(1));
+    super::all_sent(&started).await;
     let withdraw = Withdraw {
         session: session("s"),
         call: CallId(1),
@@ -173,6 +175,40 @@ async fn a_call_that_is_stopped_while_it_waits_never_runs() {
     assert_eq!(ran(&test), "");
     started.stop().await;
     test.verify();
+}
+
+#[tokio::test]
+async fn a_stop_that_overtakes_its_call_ends_it_all_the_same() {
+    let test = super::asking_home();
+    let started = start(&test).await;
+    let withdraw = Withdraw {
+        session: session("s"),
+        call: CallId(1),
+    };
+    let ended = started.broker.withdraw(withdraw).await.unwrap().unwrap();
+    assert_eq!(ended.code, Some(Code::Stopped));
+    // When it comes, nobody is asked and nothing runs.
+    started.broker.call(add(1)).await.unwrap_err();
+    let list = started.broker.approvals(None).await.unwrap();
+    assert!(list.pending.is_empty());
+    assert_eq!(ran(&test), "");
+    started.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_when_brokerd_ends() {
+    let test = super::asking_home();
+    let started = start(&test).await;
+    let asked = awaiting(&started, &add(1)).await;
+    let broker = started.broker.clone();
+    let waiting = tokio::spawn(async move { broker.call(add(1)).await.unwrap() });
+    super::all_sent(&started).await;
+    started.closing.cancel();
+    assert!(waiting.await.unwrap().result().is_none(), "it waits still");
+    started.stop().await;
+    let started = start(&test).await;
+    assert_eq!(awaiting_again(&started, 1).await, asked.approval);
+    started.stop().await;
 }
 
 #[tokio::test]
