@@ -278,9 +278,7 @@ impl Broker {
 
     /// The right to leave the box; none if too many have it for too long.
     async fn may_leave(&self) -> Option<SemaphorePermit<'_>> {
-        let waiting = tokio::time::timeout(ERRAND_WAIT, self.errands.acquire());
-        // Never closed, as `run` says of the other.
-        waiting.await.ok()?.ok()
+        place(&self.errands, ERRAND_WAIT).await
     }
 
     /// Runs a tool on a thread of its own, for a bounded time.
@@ -370,6 +368,31 @@ fn run_blocking(workspaces: &Workspaces, sandbox: &Sandbox, ticket: &Ticket) -> 
     })
 }
 
+/// A place among so many; none where all are taken for that long.
+async fn place(places: &Semaphore, wait: Duration) -> Option<SemaphorePermit<'_>> {
+    // Never closed, as `run` says of the other.
+    let place = tokio::time::timeout(wait, places.acquire()).await;
+    place.ok()?.ok()
+}
+
 pub(super) fn gone() -> Problem {
     Problem::new(Code::RoleUnreachable, "brokerd is ending").hint("try again in a moment")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn nobody_waits_for_ever_for_a_place_and_whoever_does_sends_nothing() {
+        let places = Semaphore::new(1);
+        let taken = place(&places, Duration::ZERO).await;
+        assert!(taken.is_some());
+        assert!(place(&places, Duration::ZERO).await.is_none());
+        drop(taken);
+        assert!(place(&places, Duration::ZERO).await.is_some());
+        let busy = Fetcher::busy();
+        assert_eq!(busy.failure, Some(Code::FetchFailed));
+        assert!(busy.text.contains("nothing was sent"), "{}", busy.text);
+    }
 }
