@@ -18,12 +18,14 @@ const STRANGE: &str = "The zebra is called Emile";
 /// How long a killed role may take to come back and a turn to end.
 const RECOVERY: Duration = Duration::from_mins(1);
 
-/// A model that does what it is told: `do TOOL JSON`, and several of them in one message.
+/// A model that does what it is told: `do TOOL JSON`, and several of them in one message. A helper is
+/// told by `DO`, which may stand within the JSON of a `do`.
 fn model(request: &Request) -> Reply {
     let user = |message: &&Value| message["role"] == "user";
     let told = request.messages().iter().rev().find(user).unwrap();
     let told = told["content"].as_str().unwrap().to_owned();
-    let calls: Vec<&str> = told.split("do ").skip(1).collect();
+    let word = if told.contains("do ") { "do " } else { "DO " };
+    let calls: Vec<&str> = told.split(word).skip(1).collect();
     match calls.get(request.calls_before_in_turn()) {
         Some(call) => {
             let (tool, arguments) = call.trim().split_once(' ').unwrap();
@@ -455,6 +457,53 @@ fn guardrails_hold_for_memory_too() {
     assert_eq!(outcomes, ["ok", "denied"], "{report}");
     assert_eq!(last_result(&home, "chat-a")["code"], "denied-by-guardrail");
     assert_eq!(up.terminate().code(), Some(0));
+}
+
+fn delegate(task: &str) -> String {
+    let call = json!({"name": "subagent", "arguments": {"task": task.replace("do ", "DO ")}});
+    format!("do call_tool {call}")
+}
+
+#[test]
+fn a_helper_that_recalls_taints_its_parent_and_launders_nothing_into_memory() {
+    let server = LlamaServer::builder().respond(model).start_blocking();
+    let home = home_with_mail(&[BackendConfig::of_server(&server)], "");
+    let memory = home.state_dir().join("memory");
+    std::fs::create_dir_all(&memory).unwrap();
+    std::fs::write(memory.join("identity.md"), "I am Ada.\n").unwrap();
+    let up = home.up();
+
+    // Its parent has read a stranger's mail, so what it notes is a stranger's.
+    let noted = delegate(&add("identity.md", STRANGE));
+    let report = asked(&home, "chat-mail", &(read_mail() + &noted));
+    assert_eq!(report["label"], label(UNTRUSTED), "{report}");
+    let kept = last_result(&home, "sub-chat-mail-2").to_string();
+    assert!(kept.contains("Kept as a note in notes.md"), "{kept}");
+    assert!(
+        !std::fs::read_to_string(memory.join("identity.md"))
+            .unwrap()
+            .contains("zebra")
+    );
+    let notes = std::fs::read_to_string(memory.join("notes.md")).unwrap();
+    assert!(
+        notes.contains("by=session:sub-chat-mail-2 label=private,untrusted"),
+        "{notes}"
+    );
+
+    // A helper of a clean session finds it, and its parent is not clean any more.
+    assert_eq!(asked(&home, "chat-p", "hello")["label"], label(PRIVATE));
+    let report = asked(&home, "chat-p", &delegate(&recall("zebra")));
+    assert!(
+        last_result(&home, "sub-chat-p-1")
+            .to_string()
+            .contains(STRANGE)
+    );
+    assert_eq!(report["label"], label(UNTRUSTED), "{report}");
+    assert_eq!(up.terminate().code(), Some(0));
+    let up = home.up();
+    assert_eq!(asked(&home, "chat-p", "still?")["label"], label(UNTRUSTED));
+    assert_eq!(up.terminate().code(), Some(0));
+    verify_audit(&home);
 }
 
 /// What of memory the requests of a session begin with.
