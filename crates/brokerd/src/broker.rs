@@ -16,6 +16,7 @@ mod job;
 mod keeper;
 mod lead;
 mod mark;
+mod mcp;
 mod model;
 mod open;
 mod outgoing;
@@ -25,6 +26,7 @@ mod show;
 pub use core::Policy;
 pub use handle::{Broker, MAX_ERRANDS_AT_ONCE, MAX_TOOLS_AT_ONCE};
 pub use keeper::{KEEPER_SYNC_MS, MAX_BATCH_JOBS, MAX_QUEUED_JOBS};
+pub use mcp::Book;
 pub use open::{Opened, Outside, StartError, open, random_boot};
 
 #[cfg(test)]

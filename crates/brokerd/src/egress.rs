@@ -20,7 +20,7 @@ mod tls;
 pub use connect::{CONNECT_TIMEOUT_SECS, connect};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::EgressError;
-pub use exchange::{Bounds, Client, Reply};
+pub use exchange::{Bounds, Client, Head, Reply};
 pub use incoming::Incoming;
 pub use refusal::Refusal;
 pub use retry_after::RetryAfter;

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod calls;
+mod mcp;
 mod owner;
 mod providers;
 mod router;

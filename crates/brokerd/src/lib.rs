@@ -14,6 +14,7 @@ pub mod egress;
 pub mod fetch;
 pub mod http;
 pub mod ledger;
+pub mod mcp;
 pub mod memory;
 pub mod provider;
 mod role;

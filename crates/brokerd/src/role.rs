@@ -4,12 +4,13 @@ use crate::approval::{self, Webhook};
 use crate::broker::{self, Broker, Opened, Outside};
 use crate::config::{self, Config, Workspace};
 use crate::consult::{Consult, ConsultError};
-use crate::egress::Roots;
+use crate::egress::{Endpoint, Roots};
 use crate::fetch::{Fetcher, is_for_fetch};
 use crate::http::router;
+use crate::mcp::{McpError, Server};
 use crate::memory::Memory;
 use crate::provider::{Provider, ProviderError};
-use crate::sandbox::{Launch, Sandbox};
+use crate::sandbox::{Launch, Program, Sandbox};
 use crate::secrets::{self, SecretName, Secrets};
 use crate::tools::Registry;
 use bxcore::code::Code;
@@ -19,7 +20,7 @@ use bxkit::confine::{Confinement, ConnectPorts};
 use bxkit::daemon::{self, Context, Fatal, Prelude, Prepared, Reload};
 use bxkit::home::Home;
 use jiff::Timestamp;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio_util::task::AbortOnDropHandle;
@@ -49,10 +50,13 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
     let confinement = confinement(home, &loaded.config);
     let sandbox = sandbox(home, &loaded.config, program);
     let outside = outside(home, &loaded.config)?;
+    let mcp = loaded.config.mcp.clone();
     let opened = broker::open(home, loaded, tools, boot, Timestamp::now)?;
     let opened = opened
         .with_outside(outside)
         .map_err(|error| fault("A tool of brokerd's is wrong", &error))?;
+    let servers = Server::all(&mcp, &opened.secrets()).map_err(Problem::from)?;
+    let opened = opened.with_mcp(servers).map_err(Problem::from)?;
     let opened = match sandbox {
         Some(sandbox) => opened.with_sandbox(sandbox),
         None => opened,
@@ -91,14 +95,19 @@ fn open_secrets(home: &Home, config: &Config) -> Result<Secrets, Problem> {
     let webhook = webhook.filter_map(|webhook| webhook.secret.as_ref());
     let for_consult: Vec<&SecretName> = consult.collect();
     let for_models: Vec<&SecretName> = for_consult.iter().copied().chain(providers).collect();
-    let needed: Vec<&SecretName> = for_models.iter().copied().chain(webhook).collect();
+    let servers = config.mcp.iter().filter_map(|mcp| mcp.secret.as_ref());
+    let for_servers: Vec<&SecretName> = for_models.iter().copied().chain(servers).collect();
+    let needed: Vec<&SecretName> = for_servers.iter().copied().chain(webhook).collect();
     let folders = secrets::folders(home);
     Secrets::open(folders.clone(), &needed).map_err(|error| {
         if let Err(error) = Secrets::open(folders.clone(), &for_consult) {
             return Problem::from(ConsultError::Secret(error));
         }
-        match Secrets::open(folders, &for_models) {
-            Err(error) => Problem::from(ProviderError::Secret(error)),
+        if let Err(error) = Secrets::open(folders.clone(), &for_models) {
+            return Problem::from(ProviderError::Secret(error));
+        }
+        match Secrets::open(folders, &for_servers) {
+            Err(error) => Problem::from(McpError::Secret(error)),
             Ok(_) => approval::unusable(&error),
         }
     })
@@ -132,6 +141,12 @@ fn ports(config: &Config) -> BTreeSet<u16> {
         )
         .chain(
             config
+                .mcp
+                .iter()
+                .filter_map(|mcp| mcp.url.as_ref().map(Endpoint::port)),
+        )
+        .chain(
+            config
                 .approvals
                 .webhook
                 .iter()
@@ -151,11 +166,14 @@ fn ports(config: &Config) -> BTreeSet<u16> {
 /// What runs commands, where a grant wants it: without one, no process is started that is less
 /// confined than we are.
 fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
-    if !config
-        .grants
+    let mut grants = config.grants.iter();
+    let has_shell = grants.any(|grant| grant.tool.as_str() == "shell");
+    let programs: BTreeMap<String, Program> = config
+        .mcp
         .iter()
-        .any(|grant| grant.tool.as_str() == "shell")
-    {
+        .filter_map(|mcp| Some((mcp.name.to_string(), mcp.program()?)))
+        .collect();
+    if !has_shell && programs.is_empty() {
         return None;
     }
     let named = |workspace: &Workspace| {
@@ -167,7 +185,7 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
         search_path: std::env::var_os("PATH").unwrap_or_default(),
         sessions: home.workspaces_dir(),
         owner: config.workspaces.iter().filter_map(named).collect(),
-        programs: std::collections::BTreeMap::new(),
+        programs,
     };
     let started = Sandbox::start(&launch);
     Some(started.unwrap_or_else(|error| {
@@ -178,8 +196,8 @@ fn sandbox(home: &Home, config: &Config, program: PathBuf) -> Option<Sandbox> {
 }
 
 /// Its own database, log and workspaces, its secrets, the owner's workspaces, and nothing else.
-/// Without `[consult]`, a provider, a webhook and a grant for `http_fetch` nothing here sends, and nothing ever
-/// runs programs: commands are run by the launcher, which was started before.
+/// Without `[consult]`, a provider, a webhook, an MCP server with an address and a grant for
+/// `http_fetch` nothing here sends, and nothing ever runs programs: commands are run by the launcher, which was started before.
 fn confinement(home: &Home, config: &Config) -> Confinement {
     let database = home.broker_db();
     let beside = |suffix: &str| {

@@ -18,6 +18,7 @@ mod supervise;
 mod usage;
 mod wire;
 
+pub use bubblewrap::is_apart_from_sandbox;
 pub use client::{Launch, Ran, Sandbox};
 pub use error::SandboxError;
 pub use launcher::run as run_launcher;

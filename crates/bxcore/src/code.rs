@@ -82,6 +82,10 @@ codes! {
     FetchRefused = "fetch-refused", 403;
     /// A page may be fetched, and there was none that could be read.
     FetchFailed = "fetch-failed", 502;
+    /// The owner has not trusted this tool of an MCP server, or it is not what was trusted.
+    McpNotTrusted = "mcp-not-trusted", 403;
+    /// An MCP server can't be started or reached, or does not keep to the protocol.
+    McpFailed = "mcp-failed", 502;
     /// It is unknown whether the call took effect before a crash; it was not repeated.
     Interrupted = "interrupted", 409;
 

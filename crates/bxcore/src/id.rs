@@ -10,6 +10,8 @@ pub const MAX_SESSION_ID_BYTES: usize = 64;
 pub const MAX_BACKEND_NAME_BYTES: usize = 32;
 /// The longest id of an approval, in bytes.
 pub const MAX_APPROVAL_ID_BYTES: usize = 16;
+/// The longest name of an MCP server, in bytes.
+pub const MAX_MCP_SERVER_NAME_BYTES: usize = 32;
 
 /// The longest name of a memory file, in bytes, without its ending.
 pub const MAX_MEMORY_FILE_BYTES: usize = 40;
@@ -98,6 +100,10 @@ text_id! {
 text_id! {
     /// The id of a request for the owner's approval: short enough to type.
     ApprovalId, "approval id", MAX_APPROVAL_ID_BYTES
+}
+text_id! {
+    /// The name of an MCP server in `brokerd.toml`.
+    McpServerName, "name of an MCP server", MAX_MCP_SERVER_NAME_BYTES
 }
 
 text_id! {

@@ -1,6 +1,6 @@
 //! What a tool is: its name, what it takes, and what it risks.
 
-use crate::id::BackendName;
+use crate::id::{BackendName, McpServerName};
 use crate::memory::{MEMORY, RECALL};
 use crate::money::MicroUsd;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,9 @@ pub const MAX_TOOL_NAME_BYTES: usize = 96;
 
 /// What the name begins with by which a whole session's model calls are decided.
 pub const PROVIDER_PREFIX: &str = "provider:";
+
+/// What the names of tools of MCP servers begin with.
+pub const MCP_PREFIX: &str = "mcp:";
 
 /// The tools of the tools array, in its order. All others are found and called through the last two.
 pub const CORE_TOOLS: [&str; 6] = [
@@ -61,6 +64,23 @@ impl ToolName {
     /// Whether it stands for the model calls to a provider.
     pub fn is_provider(&self) -> bool {
         self.0.starts_with(PROVIDER_PREFIX)
+    }
+
+    /// The name of a server's tool.
+    ///
+    /// # Errors
+    /// The tool's own name has other characters than a name may have, or is too long.
+    pub fn of_mcp(server: &McpServerName, tool: &str) -> Result<Self, InvalidToolName> {
+        if tool.is_empty() {
+            return Err(InvalidToolName(String::new()));
+        }
+        Self::new(format!("{MCP_PREFIX}{server}/{tool}"))
+    }
+
+    /// The server and its tool that this names; none if it names no server's.
+    pub fn mcp(&self) -> Option<(McpServerName, &str)> {
+        let (server, tool) = self.0.strip_prefix(MCP_PREFIX)?.split_once('/')?;
+        Some((McpServerName::new(server).ok()?, tool))
     }
 
     /// The name as text.

@@ -4,6 +4,7 @@ pub mod approval;
 pub mod brokerd;
 pub mod inferproxy;
 pub mod loopd;
+pub mod mcp;
 pub mod memoryd;
 pub mod provider;
 pub mod supervisor;

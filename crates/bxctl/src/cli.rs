@@ -2,7 +2,7 @@
 
 use crate::commands::{
     approvals, ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, man,
-    memory, session, sessions, up,
+    mcp, memory, session, sessions, up,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -69,6 +69,9 @@ pub enum Command {
     Approve(approvals::ApproveArgs),
     /// Say no to a call that waits for your approval.
     Deny(approvals::DenyArgs),
+    /// Look at MCP servers, and say which of their tools you trust.
+    #[command(subcommand)]
+    Mcp(mcp::McpCommand),
     /// Say what label a file has that a tool wrote; goes on record.
     Endorse(endorse::EndorseArgs),
     /// Read and verify the audit log.
@@ -127,6 +130,13 @@ mod tests {
             "deny 0a1b2c3d",
             "endorse notes/a.txt --label private --why mine",
             "endorse . --session chat-1 --label private,untrusted --why mine",
+            "mcp list",
+            "mcp list --known --json",
+            "mcp show time",
+            "mcp show time/now",
+            "mcp trust time",
+            "mcp trust mcp:time/now --yes --hash ab12",
+            "mcp untrust time/now",
             "audit checkpoint",
             "audit verify --checkpoint file",
             "audit diff 7 --wire file",

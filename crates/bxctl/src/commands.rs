@@ -13,6 +13,7 @@ pub(crate) mod endorse;
 pub(crate) mod grants;
 pub(crate) mod init;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod session;
 pub(crate) mod sessions;

@@ -5,6 +5,7 @@ mod kernel;
 mod local;
 mod programs;
 mod running;
+mod servers;
 
 pub(crate) use finding::{Finding, Level, render};
 pub(crate) use kernel::kernel;

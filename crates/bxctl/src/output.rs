@@ -10,6 +10,7 @@ mod sanitize;
 mod sink;
 mod style;
 mod table;
+mod visible;
 mod wrap;
 
 pub use blocks::Blocks;
@@ -19,4 +20,5 @@ pub use sanitize::{Sanitizer, one_line, sanitize};
 pub use sink::{Gone, Output};
 pub use style::{Paint, Style};
 pub use table::{Table, bytes, dollars, duration};
+pub use visible::visible;
 pub use wrap::wrap;

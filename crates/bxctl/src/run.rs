@@ -95,6 +95,7 @@ async fn talk(context: &Context<'_>, command: Command) -> Outcome {
         Command::Approvals(args) => commands::approvals::run(context, args).await,
         Command::Approve(args) => commands::approvals::approve(context, args).await,
         Command::Deny(args) => commands::approvals::deny(context, args).await,
+        Command::Mcp(command) => commands::mcp::run(context, command).await,
         Command::Endorse(args) => commands::endorse::run(context, args).await,
         Command::Memory(command) => commands::memory::run(context, command).await,
         Command::Grants(command) => commands::grants::run(context, command).await,

@@ -58,6 +58,7 @@ pub const fn of_command(code: Code) -> u8 {
         | Code::DeniedByGuardrail
         | Code::TaintTooHigh
         | Code::UntrustedSession
+        | Code::McpNotTrusted
         | Code::SecretInPayload
         | Code::SecretUnreadable
         | Code::ApprovalDenied

@@ -302,14 +302,20 @@ impl Core {
             waiters: Vec::new(),
         };
         self.running.insert(asked.key.clone(), running);
-        let errand = errand(
-            &asked.request.tool,
-            &asked.key,
-            asked.label,
-            &arguments,
-            body,
-            grant,
-        );
+        let served = self
+            .policy
+            .mcp
+            .served(&asked.request, &arguments, body.as_ref());
+        let errand = served.or_else(|| {
+            errand(
+                &asked.request.tool,
+                &asked.key,
+                asked.label,
+                &arguments,
+                body,
+                grant,
+            )
+        });
         Ok(Ticket {
             key: asked.key.clone(),
             tool,

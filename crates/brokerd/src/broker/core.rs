@@ -2,6 +2,7 @@
 
 use super::approving::Approving;
 use super::job::{Begun, Job, Note, Reply};
+use super::mcp::Book;
 use super::model::{Leading, ModelKey};
 use super::register::Listed;
 use crate::approval;
@@ -40,6 +41,8 @@ pub struct Policy {
     pub providers: Providers,
     /// The way to memory, where there is one.
     pub memory: Option<Memory>,
+    /// What is known of the tools of MCP servers.
+    pub mcp: Book,
     /// Whether and how long the owner is asked.
     pub approvals: approval::Settings,
 }
@@ -208,6 +211,7 @@ impl Core {
             Job::Finish { key, output, reply } => self.finish(key, &output, reply, batch),
             Job::BeginModel { request, reply } => self.begin_model(*request, reply, batch),
             Job::EndModel { key, end, reply } => self.end_model(key, &end, reply, batch),
+            Job::Mcp(job) => self.mcp(job, batch),
             Job::Providers { reply } => {
                 let found = self.providers();
                 batch.give(reply, found)
@@ -269,6 +273,7 @@ impl Core {
                 self.leading.remove(&key);
                 tell(reply, problem);
             }
+            Job::Mcp(job) => job.refuse(problem),
             Job::Providers { reply } => tell(reply, problem),
             Job::Note { reply, .. } => tell(reply, problem),
             Job::Status { reply } => tell(reply, problem),
@@ -293,6 +298,7 @@ impl Core {
             | Job::Forget { .. }
             | Job::Answer { .. }
             | Job::Withdraw { .. }
+            | Job::Mcp(_)
             | Job::Expire => true,
             Job::Register { id, register, .. } => !self.is_registered(id, register),
             Job::Begin { request, .. } => {

@@ -1,17 +1,18 @@
 //! The async handle on the broker: asks the keeper, runs tools in between.
 
 use super::approving::Approving;
-use super::core::{Core, Policy};
+use super::core::Core;
 use super::job::{Begun, Job, Note, Reply, Ticket};
 use super::keeper::{MAX_QUEUED_JOBS, keep};
+use super::mcp::McpJob;
 use super::open::Opened;
 use super::outgoing::Errand;
 use crate::approval::Webhook;
 use crate::consult::{Consult, MAX_TIMEOUT_MS};
 use crate::fetch::{self, Fetcher};
 use crate::ledger::Key;
+use crate::mcp::Servers;
 use crate::memory::Memory;
-use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Places, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::audit::Checkpoint;
@@ -59,18 +60,18 @@ const TOOL_GRACE_SECS: u64 = 10;
 #[derive(Debug, Clone)]
 pub struct Broker {
     jobs: mpsc::Sender<Job>,
-    workspaces: Arc<Workspaces>,
+    pub(super) workspaces: Arc<Workspaces>,
     grants: Arc<[Grant]>,
-    specs: Arc<[ToolSpec]>,
     audit_folder: Arc<Path>,
     places: Arc<Places>,
-    tools: Arc<Semaphore>,
-    sandbox: Sandbox,
+    pub(super) tools: Arc<Semaphore>,
+    pub(super) sandbox: Sandbox,
     consult: Option<Consult>,
     memory: Option<Memory>,
     fetcher: Fetcher,
     webhook: Option<Webhook>,
     errands: Arc<Semaphore>,
+    pub(super) mcp: Servers,
     approval_versions: watch::Receiver<u64>,
     /// Cancelled when brokerd is to end: nobody waits for a person any more.
     closing: CancellationToken,
@@ -104,7 +105,6 @@ impl Broker {
             jobs,
             workspaces: Arc::new(workspaces),
             grants: policy.grants.clone().into(),
-            specs: all_specs(&policy),
             audit_folder: audit_folder.into(),
             places: Arc::new(places.clone()),
             tools: Arc::new(Semaphore::new(MAX_TOOLS_AT_ONCE)),
@@ -114,6 +114,7 @@ impl Broker {
             fetcher,
             webhook,
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
+            mcp: Arc::clone(policy.mcp.servers()),
             approval_versions,
             closing,
         };
@@ -161,8 +162,8 @@ impl Broker {
     }
 
     /// The tools that run here, whatever any session may use.
-    pub fn every_tool(&self) -> &[ToolSpec] {
-        &self.specs
+    pub async fn every_tool(&self) -> Result<Vec<ToolSpec>, Problem> {
+        self.ask(|reply| Job::Mcp(McpJob::Specs { reply })).await
     }
 
     /// The head of the audit log.
@@ -258,6 +259,7 @@ impl Broker {
                 // Without one the call was denied.
                 None => crashed(),
             },
+            Errand::Serve(served) => self.serve(*served).await,
             Errand::Ask(body) => match (&self.consult, self.may_leave().await) {
                 (Some(consult), Some(_permit)) => consult.ask(Bytes::from_owner(body)).await,
                 (Some(consult), None) => consult.busy(),
@@ -277,7 +279,7 @@ impl Broker {
     }
 
     /// The right to leave the box; none if too many have it for too long.
-    async fn may_leave(&self) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn may_leave(&self) -> Option<SemaphorePermit<'_>> {
         place(&self.errands, ERRAND_WAIT).await
     }
 
@@ -336,13 +338,6 @@ impl Broker {
         self.jobs.send(job(reply)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
-}
-
-/// Everything that a grant can be for, or that needs none.
-fn all_specs(policy: &Policy) -> Arc<[ToolSpec]> {
-    let tools = policy.tools.specs().into_iter();
-    let providers = policy.providers.values().map(Provider::spec);
-    tools.chain(providers).cloned().collect()
 }
 
 fn run_blocking(workspaces: &Workspaces, sandbox: &Sandbox, ticket: &Ticket) -> Output {

@@ -1,5 +1,6 @@
 //! What the keeper is asked to do.
 
+use super::mcp::McpJob;
 use super::model::{ModelEnd, ModelKey, ModelRequest, ModelTicket};
 use super::outgoing::Errand;
 use crate::ledger::{Key, Spot};
@@ -85,6 +86,7 @@ pub(super) enum Job {
         end: ModelEnd,
         reply: Reply<Label>,
     },
+    Mcp(McpJob),
     Providers {
         reply: Reply<Vec<ProviderInfo>>,
     },

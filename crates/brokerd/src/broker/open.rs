@@ -1,6 +1,7 @@
 //! Opening everything at start, and settling what an earlier death left open. Blocks.
 
 use super::core::Policy;
+use super::mcp::Book;
 use crate::approval::Webhook;
 use crate::audit::{AuditError, Boot, Ended, Log, OpenIntent, Record, Synced};
 use crate::config::Loaded;
@@ -8,6 +9,7 @@ use crate::consult::{CONSULT, Consult};
 use crate::decision::SchemaError;
 use crate::fetch::Fetcher;
 use crate::ledger::{Durability, Key, Ledger, LedgerError, StoredCall};
+use crate::mcp::{Server, Servers};
 use crate::memory::Memory;
 use crate::provider::{Provider, Providers};
 use crate::sandbox::Sandbox;
@@ -127,6 +129,7 @@ pub fn open(
         secrets: Secrets::default(),
         consult: None,
         providers: Providers::default(),
+        mcp: Book::default(),
         memory: None,
         approvals: loaded.config.approvals,
     };
@@ -161,6 +164,16 @@ impl Opened {
         Ok(self)
     }
 
+    /// The same, with the servers of tools, and what of them the owner trusts.
+    ///
+    /// # Errors
+    /// The ledger can't be read.
+    pub fn with_mcp(mut self, servers: Servers) -> Result<Self, StartError> {
+        self.policy.mcp = Book::open(servers, &self.ledger)?;
+        self.policy.tools = self.policy.tools.with_served(self.policy.mcp.tools());
+        Ok(self)
+    }
+
     /// The owner's secrets.
     pub fn secrets(&self) -> Secrets {
         self.policy.secrets.clone()
@@ -171,7 +184,10 @@ impl Opened {
         let consult = self.policy.consult.iter();
         let providers = self.policy.providers.values().map(Provider::secret);
         let webhook = self.webhook.iter().filter_map(Webhook::secret);
-        let needed = consult.map(Consult::secret).chain(providers).chain(webhook);
+        let servers = self.policy.mcp.servers().values();
+        let servers = servers.filter_map(Server::secret);
+        let needed = consult.map(Consult::secret).chain(providers);
+        let needed = needed.chain(webhook).chain(servers);
         needed.cloned().collect()
     }
 

@@ -1,6 +1,7 @@
 //! What a call would send, and what the decision has to know of it.
 
 use super::core::{Core, Policy};
+use super::mcp::Served;
 use crate::consult::{self, CONSULT};
 use crate::decision::{Approval, Arguments, Facts, Reservation, SecretsFound, Unroutable, sends};
 use crate::fetch::{self, HTTP_FETCH, Target};
@@ -25,6 +26,8 @@ pub(super) struct Body(pub(super) Arc<str>);
 pub(super) enum Errand {
     /// A question, whose body is on record.
     Ask(Body),
+    /// A tool of an MCP server.
+    Serve(Box<Served>),
     /// A page.
     Fetch {
         url: String,
@@ -45,6 +48,7 @@ impl Policy {
     /// What a tool lacks here that it can't work without.
     pub(super) fn lacks(&self, tool: &ToolName) -> Option<Code> {
         match tool.as_str() {
+            _ if self.mcp.lacks(tool) => Some(Code::McpNotTrusted),
             CONSULT if self.consult.is_none() => Some(Code::ConsultNotConfigured),
             name if MemoryTool::named(name).is_some() && self.memory.is_none() => {
                 Some(Code::NotConfigured)
@@ -58,6 +62,9 @@ impl Policy {
         let Arguments::Valid(arguments) = arguments else {
             return None;
         };
+        if let Some(body) = self.mcp.body(tool, arguments) {
+            return Some(Body(body.into()));
+        }
         let consult = self.consult.as_ref().filter(|_| tool.as_str() == CONSULT)?;
         let settings = consult.settings();
         let body = consult::body(&settings.model, settings.temperature, arguments)?;
@@ -70,6 +77,9 @@ impl Policy {
         if let (HTTP_FETCH, Arguments::Valid(arguments)) = (tool.as_str(), arguments) {
             let target = Target::parse(fetch::url_of(arguments)?).ok()?;
             return Some(target.host());
+        }
+        if let Some(host) = self.mcp.host(tool) {
+            return Some(host);
         }
         let consult = self.consult.as_ref().filter(|_| tool.as_str() == CONSULT)?;
         Some(consult.settings().url.host().to_owned())
@@ -87,7 +97,10 @@ impl Core {
         reserved: Option<MicroUsd>,
     ) -> Result<Facts, LedgerError> {
         let Some(tool) = tool else {
-            return Ok(Facts::default());
+            return Ok(Facts {
+                lacks: self.policy.lacks(name),
+                ..Facts::default()
+            });
         };
         Ok(Facts {
             lacks: self.policy.lacks(name),

@@ -126,8 +126,8 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    /// The hash of a list as it is sent. Tools stay what they are for the life of the process, so
-    /// that their names tell a list.
+    /// The hash of a list as it is sent. Tools stay what they are until this is begun anew, so that
+    /// their names tell a list.
     fn sha256(&mut self, tools: &[&ToolSpec]) -> String {
         let names = tools.iter().map(|tool| &tool.name);
         if self.sha256.is_empty() || !names.clone().eq(&self.names) {

@@ -4,9 +4,10 @@ use super::file::{Config, MAX_GRANTS, MAX_PROVIDERS, MAX_WORKSPACES};
 use super::workspace::Workspace;
 use crate::consult::Settings;
 use crate::decision::needs_grant;
+use crate::mcp::MAX_SERVERS;
 use bxcore::grant::Grant;
 use bxcore::label::Class;
-use bxcore::tool::{RiskTag, ToolName, ToolSpec};
+use bxcore::tool::{MCP_PREFIX, RiskTag, ToolName, ToolSpec};
 use bxkit::config::InvalidValue;
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -28,11 +29,13 @@ pub(super) fn check(
     for (name, settings) in &config.providers {
         settings.check(name.as_str())?;
     }
+    check_servers(config, forbidden)?;
     bounded("workspace", config.workspaces.len(), MAX_WORKSPACES)?;
     for (index, grant) in config.grants.iter().enumerate() {
         let known = tools.iter().find(|tool| tool.name == grant.tool);
         check_grant(index, grant, known.copied())?;
         check_provider(index, grant, config)?;
+        check_server_of(index, grant, config)?;
     }
     let mut names = BTreeSet::new();
     for (index, workspace) in config.workspaces.iter().enumerate() {
@@ -115,6 +118,38 @@ fn check_provider(index: usize, grant: &Grant, config: &Config) -> Result<(), In
         let why = format!("there is no `[provider.NAME]` for `{tool}`");
         return Err(InvalidValue::new(key("tool"), why)
             .hint("write the provider's table, or remove the grant"));
+    }
+    Ok(())
+}
+
+fn check_servers(config: &Config, forbidden: &[&Path]) -> Result<(), InvalidValue> {
+    bounded("mcp", config.mcp.len(), MAX_SERVERS)?;
+    let mut names = BTreeSet::new();
+    for (index, server) in config.mcp.iter().enumerate() {
+        server.check(index, forbidden)?;
+        if !names.insert(&server.name) {
+            let key = format!("mcp.{index}.name");
+            return Err(InvalidValue::new(key, "another server has this name"));
+        }
+    }
+    Ok(())
+}
+
+/// A grant for a tool of an MCP server, which must be there. What tools it has nobody knows yet.
+fn check_server_of(index: usize, grant: &Grant, config: &Config) -> Result<(), InvalidValue> {
+    let tool = &grant.tool;
+    if !tool.as_str().starts_with(MCP_PREFIX) {
+        return Ok(());
+    }
+    let key = format!("grant.{index}.tool");
+    let Some((server, _)) = tool.mcp() else {
+        let why = format!("`{tool}` names no tool of a server");
+        return Err(InvalidValue::new(key, why).hint("write it as \"mcp:SERVER/TOOL\""));
+    };
+    if !config.mcp.iter().any(|known| known.name == server) {
+        let why = format!("there is no `[[mcp]]` with the name `{server}`");
+        let hint = "write the server's table, or remove the grant";
+        return Err(InvalidValue::new(key, why).hint(hint));
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use super::workspace::Workspace;
 use crate::approval;
 use crate::consult::Settings;
+use crate::mcp;
 use crate::provider;
 use bxcore::grant::Grant;
 use bxcore::id::BackendName;
@@ -36,4 +37,7 @@ pub struct Config {
     /// Models elsewhere that may lead whole sessions.
     #[serde(default, rename = "provider")]
     pub providers: BTreeMap<BackendName, provider::Settings>,
+    /// Servers of tools.
+    #[serde(default)]
+    pub mcp: Vec<mcp::Settings>,
 }

@@ -50,6 +50,9 @@ pub fn parse(
             workspace.name = workspace.visible_name().map(str::to_owned);
             workspace.path = resolved(&workspace.path);
         }
+        for folder in followed.mcp.iter_mut().flat_map(|mcp| &mut mcp.read_only) {
+            *folder = resolved(folder);
+        }
         check(&followed, tools, forbidden)
     })
 }
@@ -175,6 +178,89 @@ mod tests {
             "not usable",
         );
         check("[[workspace]]\npath = \"/a/x y\"", "set `name`");
+    }
+
+    #[test]
+    fn a_server_is_a_program_or_a_service_and_keeps_out_of_our_folders() {
+        let config = read(
+            r#"
+            [[mcp]]
+            name = "time"
+            command = ["/opt/time/bin/python", "-m", "time"]
+            read_only = ["/opt/time"]
+            environment = { TZ = "UTC" }
+            workspace = true
+
+            [[mcp]]
+            name = "wiki"
+            url = "https://mcp.example.org/mcp"
+            secret = "wiki"
+
+            [[grant]]
+            tool = "mcp:time/now"
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.mcp[0].program().unwrap().command.len(), 3);
+        assert_eq!(
+            (config.mcp[0].start_ms, config.mcp[0].call_ms),
+            (30_000, 60_000)
+        );
+        assert!(config.mcp[1].program().is_none());
+        let check = |rest: &str, expect: &str| {
+            let error = read(&format!("[[mcp]]\nname = \"a\"\n{rest}")).unwrap_err();
+            assert!(error.contains(expect), "{rest}\n{error}");
+        };
+        let program = "command = [\"x\"]\n";
+        check("", "either a `command` or a `url`");
+        check("command = [\"./x\"]", "neither an absolute path");
+        check("command = [\"x\", \"a\\u0000\"]", "NUL");
+        check(&format!("{program}secret = \"k\""), "gets no secret");
+        check(&format!("{program}ca_file = \"/x\""), "with a `url`");
+        check(
+            &format!("{program}environment = {{ \"A B\" = \"x\" }}"),
+            "can't be used",
+        );
+        check(&format!("{program}start_ms = 1"), "not between");
+        check(&format!("{program}call_ms = 9999999"), "not between");
+        check(&format!("{program}read-only = []"), "read_only");
+        for (folder, expect) in [
+            ("x", "not an absolute path"),
+            ("/a/../b", "not an absolute path"),
+            ("/", "of its own"),
+            ("/proc", "of its own"),
+            ("/tmp", "of its own"),
+            ("/usr", "of its own"),
+            ("/work/x", "of its own"),
+            ("/home/o", "lie within each other"),
+            (
+                "/home/o/.local/share/boxmaker/secrets",
+                "lie within each other",
+            ),
+        ] {
+            check(&format!("{program}read_only = [\"{folder}\"]"), expect);
+        }
+        let service = "url = \"https://mcp.example.org/\"\n";
+        check("url = \"http://mcp.example.org/\"", "https://");
+        check(&format!("{service}command = [\"x\"]"), "has a `url`");
+        check(&format!("{service}workspace = true"), "has a `url`");
+        check(&format!("{service}ca_file = \"x\""), "not an absolute path");
+        check(
+            &format!("{program}[[mcp]]\nname = \"a\"\n{program}"),
+            "another server",
+        );
+        check(
+            &format!("{program}[[grant]]\ntool = \"mcp:b/x\""),
+            "no `[[mcp]]`",
+        );
+        check(
+            &format!("{program}[[grant]]\ntool = \"mcp:a\""),
+            "no tool of a server",
+        );
+        assert!(read("[[mcp]]\nname = \"A b\"\ncommand = [\"x\"]").is_err());
+        let table = |n: u32| format!("[[mcp]]\nname = \"a{n}\"\n{program}");
+        let many = (0..17).map(table).collect::<Vec<_>>().concat();
+        assert!(read(&many).unwrap_err().contains("at most 16"));
     }
 
     const PROVIDER: &str = r#"

@@ -22,7 +22,21 @@ fn pass(because: impl Into<String>) -> Said {
 pub(super) fn known(question: &Question<'_>) -> Said {
     match question.facts.lacks {
         None => pass("the tool exists"),
-        Some(code) => Said::Fail(code, "the tool exists, and is not set up here".to_owned()),
+        Some(code) => Said::Fail(code, lacking(code).to_owned()),
+    }
+}
+
+/// Why a name is no tool's.
+pub(super) fn unknown(question: &Question<'_>) -> (Code, String) {
+    let code = question.facts.lacks.unwrap_or(Code::UnknownTool);
+    (code, lacking(code).to_owned())
+}
+
+const fn lacking(code: Code) -> &'static str {
+    match code {
+        Code::UnknownTool => "no tool has this name",
+        Code::McpNotTrusted => "the owner has not trusted this tool as its server has it now",
+        _ => "the tool exists, and is not set up here",
     }
 }
 

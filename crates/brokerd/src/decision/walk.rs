@@ -33,13 +33,12 @@ pub enum Next {
 /// Walks the rules in their order and stops at the first that fails.
 pub fn decide(question: &Question<'_>) -> Decision {
     let Some(tool) = question.tool else {
-        let because = "no tool has this name".to_owned();
+        let (code, because) = rules::unknown(question);
         let step = Step {
             rule: Rule::Known,
             verdict: Verdict::Fail,
             because,
         };
-        let code = Code::UnknownTool;
         return Decision {
             walk: Walk {
                 steps: vec![step],

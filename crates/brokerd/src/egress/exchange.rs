@@ -26,6 +26,27 @@ pub struct Client {
     roots: Option<Roots>,
 }
 
+/// What a request has as headers, beside those that all have.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'a> {
+    /// Who we are to the other side; nobody in particular if left out.
+    pub bearer: Option<&'a str>,
+    /// What may come back.
+    pub accept: &'static str,
+    /// What its protocol wants besides.
+    pub more: &'a [(header::HeaderName, HeaderValue)],
+}
+
+impl<'a> Head<'a> {
+    const fn of(bearer: Option<&'a str>, accept: &'static str) -> Self {
+        Self {
+            bearer,
+            accept,
+            more: &[],
+        }
+    }
+}
+
 /// A whole answer.
 #[derive(Debug)]
 pub struct Reply {
@@ -91,8 +112,21 @@ impl Client {
         body: Bytes,
         within_ms: u64,
     ) -> Result<Incoming, EgressError> {
+        self.post(Head::of(bearer, EVENTS), body, within_ms).await
+    }
+
+    /// The same, with other headers.
+    ///
+    /// # Errors
+    /// There is no answer in that time. One of whatever status is none.
+    pub async fn post(
+        &self,
+        head: Head<'_>,
+        body: Bytes,
+        within_ms: u64,
+    ) -> Result<Incoming, EgressError> {
         let sent = AtomicBool::new(false);
-        let begun = self.begin(bearer, body, EVENTS, &sent);
+        let begun = self.begin(head, body, &sent);
         match tokio::time::timeout(Duration::from_millis(within_ms), begun).await {
             Ok(begun) => begun.map(Incoming::new),
             Err(_) => Err(EgressError::TimedOut {
@@ -109,7 +143,8 @@ impl Client {
         max_bytes: usize,
         sent: &AtomicBool,
     ) -> Result<Reply, EgressError> {
-        let Answer { response, driver } = self.begin(bearer, body, JSON, sent).await?;
+        let head = Head::of(bearer, JSON);
+        let Answer { response, driver } = self.begin(head, body, sent).await?;
         let status = response.status();
         let retry_after = RetryAfter::of(response.headers());
         // What is no answer tells everything by its status, whether or not its body ever ends.
@@ -130,14 +165,11 @@ impl Client {
     /// A connection that is dropped half way is closed, so a call that is given up ends there.
     async fn begin(
         &self,
-        bearer: Option<&str>,
+        head: Head<'_>,
         body: Bytes,
-        accept: &'static str,
         sent: &AtomicBool,
     ) -> Result<Answer, EgressError> {
-        let request = self
-            .request(bearer, body, accept)
-            .map_err(EgressError::Request)?;
+        let request = self.request(head, body).map_err(EgressError::Request)?;
         let host = self.endpoint.host();
         let stream = connect(host, &self.addresses().await?).await?;
         let stream = match &self.roots {
@@ -151,19 +183,18 @@ impl Client {
 
     fn request(
         &self,
-        bearer: Option<&str>,
+        head: Head<'_>,
         body: Bytes,
-        accept: &'static str,
     ) -> Result<Request<Full<Bytes>>, axum::http::Error> {
         let request = Request::builder()
             .method(Method::POST)
             .uri(self.endpoint.path())
             .header(header::HOST, self.endpoint.authority())
             .header(header::USER_AGENT, USER_AGENT)
-            .header(header::ACCEPT, accept)
+            .header(header::ACCEPT, head.accept)
             .header(header::CONTENT_TYPE, JSON)
             .header(header::CONNECTION, "close");
-        let request = match bearer {
+        let request = match head.bearer {
             Some(bearer) => {
                 let mut authorization = HeaderValue::try_from(format!("Bearer {bearer}"))?;
                 authorization.set_sensitive(true);
@@ -171,7 +202,11 @@ impl Client {
             }
             None => request,
         };
-        request.body(Full::new(body))
+        let more = head.more.iter();
+        more.fold(request, |request, (name, value)| {
+            request.header(name, value)
+        })
+        .body(Full::new(body))
     }
 
     /// Where the host is, asked once.

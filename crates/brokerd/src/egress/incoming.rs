@@ -4,7 +4,7 @@ use super::error::EgressError;
 use super::exchange::shown;
 use super::retry_after::RetryAfter;
 use super::speak::Answer;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use tokio::time::Instant;
@@ -23,6 +23,11 @@ impl Incoming {
     /// Its status.
     pub fn status(&self) -> StatusCode {
         self.answer.response.status()
+    }
+
+    /// A header of the answer.
+    pub fn header(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.answer.response.headers().get(name)
     }
 
     /// When to ask again, as the other side says.

@@ -38,7 +38,7 @@ pub(super) async fn tools(
     caller: Caller,
 ) -> Result<Json<Vec<ToolSpec>>, ApiError> {
     caller.must_be(OWNER)?;
-    Ok(Json(broker.every_tool().to_vec()))
+    Ok(Json(broker.every_tool().await?))
 }
 
 /// `GET /v1/audit`

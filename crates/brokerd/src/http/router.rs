@@ -1,6 +1,6 @@
 //! All routes in one place.
 
-use super::{approvals, calls, owner, providers, sessions};
+use super::{approvals, calls, mcp, owner, providers, sessions};
 use crate::broker::Broker;
 use axum::Router;
 use axum::routing::{get, post};
@@ -25,6 +25,10 @@ pub fn router(broker: Broker) -> Router {
         .route("/v1/explain", post(calls::explain))
         .route("/v1/providers", get(providers::list))
         .route("/v1/providers/{name}/chat", post(providers::chat))
+        .route("/v1/mcp", get(mcp::list))
+        .route("/v1/mcp/{server}/look", post(mcp::look))
+        .route("/v1/mcp/{server}/trust", post(mcp::trust))
+        .route("/v1/mcp/{server}/untrust", post(mcp::untrust))
         .route("/v1/endorse", post(owner::endorse))
         .route("/v1/grants", get(owner::grants))
         .route("/v1/tools", get(owner::tools))

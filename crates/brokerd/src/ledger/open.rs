@@ -105,6 +105,24 @@ const MIGRATIONS: &[&str] = &[
         micros INTEGER NOT NULL CHECK (micros >= 0)
     );
 ",
+    "
+    CREATE TABLE mcp_seen (
+        server      TEXT NOT NULL,
+        tool        TEXT NOT NULL,
+        description TEXT NOT NULL,
+        schema      TEXT NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE mcp_pins (
+        server      TEXT NOT NULL,
+        tool        TEXT NOT NULL,
+        description TEXT NOT NULL,
+        schema      TEXT NOT NULL,
+        audit       INTEGER NOT NULL,
+        PRIMARY KEY (server, tool)
+    ) WITHOUT ROWID;
+",
 ];
 
 /// How many compiled statements are kept.

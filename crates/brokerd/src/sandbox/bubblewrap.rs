@@ -16,6 +16,18 @@ const STAGE: &str = "/run/boxmaker-stage";
 /// The home folder, empty at each start.
 const HOME: &str = "/home/box";
 
+/// Where a sandbox has something of its own, which no folder of a program's may cover. Below `/tmp`
+/// and `/usr` there is room.
+const OWN: &[&str] = &["/proc", "/dev", "/sys", "/run", WORK, OWNER, HOME];
+const ROOMY: &[&str] = &["/tmp", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"];
+
+/// Whether a folder can be seen in a sandbox at the path that it has.
+pub fn is_apart_from_sandbox(path: &Path) -> bool {
+    let covers = |own: &&str| Path::new(own).starts_with(path);
+    let lies_in = |own: &&str| path.starts_with(own);
+    !OWN.iter().any(|own| covers(own) || lies_in(own)) && !ROOMY.iter().any(covers)
+}
+
 /// What may be changed within the sandbox.
 pub(super) const WRITABLE: &[&str] = &[WORK, "/tmp", HOME, "/dev"];
 

@@ -59,6 +59,8 @@ enum Action {
     Notes,
     /// It is no work of this box: brokerd asks somebody else.
     Elsewhere,
+    /// An MCP server does it, in the session's own folder.
+    InWorkspace,
 }
 
 /// How long a tool may take before its call is given up, where it does not say otherwise.
@@ -91,6 +93,16 @@ impl Tool {
     fn lasting(mut self) -> Self {
         self.judged.spec.repeat = Repeat::Never;
         self
+    }
+
+    /// A tool of an MCP server.
+    pub fn served(judged: Judged) -> Self {
+        let action = if judged.spec.tags.contains(&RiskTag::Write) {
+            Action::InWorkspace
+        } else {
+            Action::Elsewhere
+        };
+        Self { judged, action }
     }
 
     /// The same with these risks. What has an effect is not made again by itself.
@@ -152,6 +164,13 @@ impl Tool {
                 writes: spot(false),
             },
             Action::Notes | Action::Elsewhere => Touch::default(),
+            Action::InWorkspace => {
+                let own = vec![places.spot(session, &RelativePath::top(), true)];
+                Touch {
+                    reads: own.clone(),
+                    writes: own,
+                }
+            }
             Action::Shell => {
                 let reads = places.up_to(session, label);
                 // The first is the session's own folder; the owner's are only read.
@@ -174,7 +193,9 @@ impl Tool {
             Action::SearchFiles => search_files::run(run),
             Action::WriteFile => write_file::run(run),
             Action::Shell => shell::run(run),
-            Action::Notes | Action::Elsewhere => Err((super::ToolError::Crashed, run.label)),
+            Action::Notes | Action::Elsewhere | Action::InWorkspace => {
+                Err((super::ToolError::Crashed, run.label))
+            }
         };
         let output = match done {
             Ok(output) => output,
@@ -298,6 +319,18 @@ impl Registry {
         Ok(Self {
             tools: Arc::new(tools),
         })
+    }
+
+    /// The same tools, with these in place of those that MCP servers had.
+    pub fn with_served(&self, served: impl IntoIterator<Item = Tool>) -> Self {
+        let own = self.tools.iter().filter(|(name, _)| name.mcp().is_none());
+        let own = own.map(|(name, tool)| (name.clone(), Arc::clone(tool)));
+        let served = served
+            .into_iter()
+            .map(|tool| (tool.spec().name.clone(), Arc::new(tool)));
+        Self {
+            tools: Arc::new(own.chain(served).collect()),
+        }
     }
 
     /// The tool of a name.

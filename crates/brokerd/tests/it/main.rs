@@ -18,6 +18,7 @@ mod disk_faults;
 mod fetch;
 mod histories;
 mod ledger;
+mod mcp;
 mod provider;
 mod recovery;
 mod role;

@@ -6,6 +6,7 @@ use brokerd::broker::{Broker, Opened, Outside, open};
 use brokerd::config::{self, Loaded};
 use brokerd::consult::Consult;
 use brokerd::fetch::Fetcher;
+use brokerd::mcp::Server;
 use brokerd::provider::Provider;
 use brokerd::sandbox::{Launch, Sandbox};
 use brokerd::secrets::Secrets;
@@ -176,6 +177,39 @@ impl TestHome {
         };
         let opened = self.try_open().unwrap();
         Self::start_opened(opened.with_outside(outside).unwrap())
+    }
+
+    /// Starts it as the role does, with its servers of tools and a real sandbox for them.
+    pub(crate) fn start_with_mcp(&self) -> Started {
+        let config = self.loaded().config;
+        let needed: Vec<_> = config
+            .mcp
+            .iter()
+            .filter_map(|mcp| mcp.secret.as_ref())
+            .collect();
+        let secrets = Secrets::open(vec![self.home.secrets_dir()], &needed).unwrap();
+        let programs = config
+            .mcp
+            .iter()
+            .filter_map(|mcp| Some((mcp.name.to_string(), mcp.program()?)));
+        let launch = Launch {
+            program: env!("CARGO_BIN_EXE_brokerd-probe").into(),
+            search_path: std::env::var_os("PATH").unwrap(),
+            sessions: self.home.state_dir().join("workspaces"),
+            owner: std::collections::BTreeMap::new(),
+            programs: programs.collect(),
+        };
+        let outside = Outside {
+            secrets: secrets.clone(),
+            consult: None,
+            fetcher: Fetcher::new(None),
+            providers: brokerd::provider::Providers::default(),
+            webhook: None,
+        };
+        let opened = self.try_open().unwrap().with_outside(outside).unwrap();
+        let servers = Server::all(&config.mcp, &secrets).unwrap();
+        let opened = opened.with_mcp(servers).unwrap();
+        Self::start_opened(opened.with_sandbox(Sandbox::start(&launch).unwrap()))
     }
 
     /// Puts a secret where the owner would.

@@ -1,5 +1,7 @@
 //! Parts of brokerd as processes of their own, for tests without the whole executable: those that
-//! it starts for a sandbox, and a fetch.
+//! it starts for a sandbox, a fetch, and a server of tools.
+
+mod mcp;
 
 use brokerd::egress::Roots;
 use brokerd::fetch::Fetcher;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["role", LAUNCHER_WORD] => run_launcher(),
         ["role", STAGE_WORD] => run_stage(),
         ["fetch", url] => fetch(url),
+        ["mcp", plan] => mcp::serve(plan).unwrap_or(ExitCode::from(bxkit::exit::FAILED)),
         _ => ExitCode::from(bxkit::exit::USAGE),
     }
 }

@@ -1,6 +1,7 @@
 //! What runs, and the model servers behind it.
 
 use super::finding::{Finding, Level};
+use super::servers::servers;
 use crate::commands::backend::{is_fine, probe, providers, spent};
 use crate::connection::Connection;
 use crate::context::Context;
@@ -41,6 +42,7 @@ pub(crate) async fn running(
         Err(error) => vec![Finding::problem(Level::Fail, "memory", &error.problem())],
     });
     findings.extend(providers(connection).await.iter().map(provider));
+    findings.extend(servers(connection).await);
     let backends: Vec<BackendInfo> = match connection.inferproxy.get("/v1/backends").await {
         Ok(backends) => backends,
         Err(error) => {

@@ -21,6 +21,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+/// What a role logs if nothing else is wanted. The SDK of MCP would log what servers say of
+/// themselves, which is a stranger's text.
+const LOGGED: &str = "info,rmcp=off";
+
 /// How long a role's main function and its tasks may take to end once the shutdown began.
 pub const MAIN_GRACE_SECS: u64 = 10;
 
@@ -57,7 +61,7 @@ where
     M: FnOnce(Context, S) -> F,
     F: Future<Output = Result<(), Fatal>>,
 {
-    init_logging("info");
+    init_logging(LOGGED);
     fault::init();
     raise_descriptor_limit();
     match live(role, prepare, main) {
