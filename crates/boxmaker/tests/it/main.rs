@@ -17,6 +17,7 @@ mod consult;
 mod dependencies;
 mod house;
 mod kills;
+mod mcp;
 mod memory;
 mod provider;
 mod real;
