@@ -1,7 +1,7 @@
 //! A server elsewhere: what is sent is what is on record, and nothing that it says makes more.
 
 use super::{GRANT, look, offered, trust_all};
-use crate::support::{Started, TestHome, owner};
+use crate::support::{Started, TestHome, owner, request};
 use bxcore::code::Code;
 use bxcore::transcript::CallOutcome;
 use bxcore::wire::mcp::McpState;
@@ -294,6 +294,26 @@ async fn the_other_side_fails_in_every_way_and_is_asked_once() {
         started.stop().await;
         far.test.verify();
     }
+}
+
+/// What can't be put on record is not sent, whoever wants it.
+#[tokio::test]
+async fn without_a_record_nothing_is_sent() {
+    let far = Far::new(well);
+    let started = far.test.start_with_mcp();
+    started.register("s", owner()).await;
+    trust_all(&started).await;
+    let before = far.service.connections();
+    std::fs::remove_file(far.test.segments().remove(0)).unwrap();
+    let call = started
+        .broker
+        .call(request("s", 1, "mcp:s/echo", "{}"))
+        .await;
+    assert_eq!(call.unwrap_err().code, Code::AuditUnavailable);
+    let looked = look(&started).await.unwrap_err();
+    assert_eq!(looked.code, Code::AuditUnavailable);
+    started.stop().await;
+    assert_eq!(far.service.connections(), before);
 }
 
 #[tokio::test]
