@@ -3,12 +3,13 @@
 
 use crate::support::{MOST_CALLS, asked, audit_records, up_with_fault, verify_audit};
 use bxkit::fsx::write_atomic;
-use bxtest::fault::{FaultPoint, Inject, Strace};
-use bxtest::home::{BackendConfig, TestHome};
+use bxtest::fault::{FaultPoint, Inject, SmallDisk, Strace};
+use bxtest::home::{BackendConfig, Child, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -456,6 +457,40 @@ fn guardrails_hold_for_memory_too() {
         .collect();
     assert_eq!(outcomes, ["ok", "denied"], "{report}");
     assert_eq!(last_result(&home, "chat-a")["code"], "denied-by-guardrail");
+    assert_eq!(up.terminate().code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_costs_a_note_and_nothing_else() {
+    let server = LlamaServer::builder().respond(model).start_blocking();
+    let home = TestHome::with_server(&server);
+    let disk = SmallDisk::new(&home.state_dir().join("memory"), 64);
+    let up: Child<'_> = disk.wrap(home.cmd("boxmaker").arg("up")).spawn();
+    for role in ["inferproxy", "memoryd", "brokerd", "loopd"] {
+        up.until(role, || home.role_pid(role).is_some());
+    }
+    let memory = disk.seen_by(home.role_pid("memoryd").unwrap());
+    asked(&home, "chat-a", &add("notes.md", "The kettle is blue."));
+    let before = std::fs::read_to_string(memory.join("notes.md")).unwrap();
+    let mut ballast = std::fs::File::create(memory.join("ballast")).unwrap();
+    while ballast.write_all(&[7; 512]).is_ok() {}
+    drop(ballast);
+    asked(&home, "chat-a", &add("notes.md", "The teapot is green."));
+    let refused = last_result(&home, "chat-a");
+    assert_eq!(refused["code"], "disk-full", "{refused}");
+    assert_eq!(
+        std::fs::read_to_string(memory.join("notes.md")).unwrap(),
+        before
+    );
+    asked(&home, "chat-b", &recall("kettle"));
+    assert!(
+        last_result(&home, "chat-b")
+            .to_string()
+            .contains("The kettle is blue.")
+    );
+    std::fs::remove_file(memory.join("ballast")).unwrap();
+    asked(&home, "chat-a", &add("notes.md", "The teapot is green."));
+    assert_eq!(last_result(&home, "chat-a")["outcome"], "ok");
     assert_eq!(up.terminate().code(), Some(0));
 }
 
