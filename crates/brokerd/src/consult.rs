@@ -99,7 +99,7 @@ impl Consult {
                         usage: usage(prompt, completion),
                         source: UsageSource::Reported,
                     },
-                    None => self.whole(),
+                    None => Charge::whole(self.settings.reserve_usd.0),
                 }),
                 // What it carries besides is the grant's to say.
                 ..Output::ok(answered.text, Label::BOTTOM)
@@ -121,20 +121,11 @@ impl Consult {
         Output {
             failure: Some(bxcore::code::Code::ConsultFailed),
             charge: Some(if failure.may_have_cost() {
-                self.whole()
+                Charge::whole(self.settings.reserve_usd.0)
             } else {
                 Charge::NOTHING
             }),
             ..Output::ok(failure.told(), Label::BOTTOM)
-        }
-    }
-
-    /// What is charged where nobody says what it cost.
-    fn whole(&self) -> Charge {
-        Charge {
-            usd: self.settings.reserve_usd.0,
-            usage: usage(0, 0),
-            source: UsageSource::Lost,
         }
     }
 }

@@ -112,6 +112,18 @@ impl Charge {
         },
         source: UsageSource::Reported,
     };
+
+    /// What is charged for a call where nobody says what it cost: all that was set aside.
+    pub fn whole(set_aside: MicroUsd) -> Self {
+        Self {
+            usd: set_aside,
+            usage: Usage {
+                model_calls: 1,
+                ..Usage::default()
+            },
+            source: UsageSource::Lost,
+        }
+    }
 }
 
 /// What the inference proxy measured of one call.

@@ -24,10 +24,16 @@ pub fn render(binding: &Binding, arguments: &Value) -> Option<String> {
     match arguments {
         Value::Object(members) => {
             for (name, value) in members {
-                let name = format!("  {}", one_line(&reveal(name)));
+                let shown = format!("  {}", one_line(&reveal(name)));
+                let mut row = shown.as_str();
+                // A name that has no room beside its value stands before it, wrapped like one.
+                if shown.chars().count() >= NAME_COLUMNS || !shown.is_ascii() {
+                    rows.put("  name", name);
+                    row = "  value";
+                }
                 match value {
-                    Value::String(text) => rows.put(&name, text),
-                    other => rows.put(&name, &other.to_string()),
+                    Value::String(text) => rows.put(row, text),
+                    other => rows.put(row, &other.to_string()),
                 }
             }
         }
@@ -189,6 +195,18 @@ mod tests {
         let names: Vec<&str> = names.iter().map(|name| name.trim_end()).collect();
         assert_eq!(names, expect);
         assert!(shown.lines().all(|line| line.chars().count() <= 80));
+    }
+
+    #[test]
+    fn a_long_name_is_no_place_to_hide_in() {
+        let name = format!("{}label           │ public", " ".repeat(80));
+        let shown = render(&binding("shell"), &json!({ name: "x" })).unwrap();
+        assert!(
+            shown.lines().all(|line| line.chars().count() <= 80),
+            "{shown}"
+        );
+        assert!(shown.contains("  name          │ "), "{shown}");
+        assert!(!shown.contains("\nlabel           │ public"), "{shown}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::text::present;
 use bxcore::transcript::CallOutcome;
+use bxcore::usage::Charge;
 use bxcore::wire::brokerd::CallResult;
 
 impl Core {
@@ -35,7 +36,10 @@ impl Core {
             sha256: sha256_hex(output.text.as_bytes()),
         };
         let mut result = answer::ended(output.failure, presented, label, running.intent);
-        result.charge = running.set_aside.and(output.charge);
+        // Where nobody says what it cost, it cost all that was set aside.
+        result.charge = running
+            .set_aside
+            .map(|(_, reserved)| output.charge.unwrap_or_else(|| Charge::whole(reserved)));
         let stored = StoredCall {
             tool: running.tool.spec().name.as_str().to_owned(),
             arguments_sha256: running.arguments_sha256.clone(),

@@ -57,7 +57,7 @@ impl Ledger {
     /// intent is not, was not made.
     pub fn settle_set_aside(
         &mut self,
-        is_on_record: impl Fn(u64) -> bool,
+        may_have_been_made: impl Fn(u64) -> bool,
     ) -> Result<(), LedgerError> {
         let sql = "SELECT intent, tool, day, micros FROM set_aside";
         let mut select = self.db.prepare_cached(sql)?;
@@ -66,7 +66,7 @@ impl Ledger {
             .collect::<rusqlite::Result<_>>()?;
         drop(select);
         for (intent, tool, day, reserved) in held {
-            if !is_on_record(intent) {
+            if !may_have_been_made(intent) {
                 self.change(&tool, &day, MicroUsd::ZERO, reserved)?;
             }
         }

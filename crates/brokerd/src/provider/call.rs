@@ -6,10 +6,11 @@ use super::passing::Passing;
 use crate::audit::Raw;
 use crate::egress::{EgressError, Incoming, Refusal};
 use bxcore::money::MicroUsd;
-use bxcore::usage::{Charge, Receipt, Usage, UsageSource};
+use bxcore::usage::{Charge, Receipt};
 use bxkit::fault;
 use bxkit::rpc::{ReaderGone, StreamSender};
 use bytes::Bytes;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest that a call may take, however lively its answer is, in seconds.
@@ -33,7 +34,7 @@ pub struct Called {
 
 impl From<ReaderGone> for ProviderFailure {
     fn from(_: ReaderGone) -> Self {
-        Self::Stopped
+        Self::Stopped { sent: true }
     }
 }
 
@@ -44,13 +45,17 @@ impl Provider {
     pub async fn call(&self, body: Bytes, reserved: MicroUsd, out: &StreamSender) -> Called {
         let mut passing = Passing::default();
         let most = Duration::from_secs(MAX_CALL_SECS);
-        let exchange = tokio::time::timeout(most, self.exchange(body, &mut passing, out));
+        // A call that waits for its turn has sent nothing, whoever ends it.
+        let may_be_sent = AtomicBool::new(false);
+        let exchange = self.exchange(body, &may_be_sent, &mut passing, out);
+        let exchange = tokio::time::timeout(most, exchange);
+        let sent = || may_be_sent.load(Ordering::Relaxed);
         let outcome = tokio::select! {
             biased;
-            () = out.reader_gone() => Err(ProviderFailure::Stopped),
+            () = out.reader_gone() => Err(ProviderFailure::Stopped { sent: sent() }),
             done = exchange => done.unwrap_or_else(|_| {
                 let timeout_ms = MAX_CALL_SECS * 1_000;
-                Err(EgressError::TimedOut { timeout_ms, sent: true }.into())
+                Err(EgressError::TimedOut { timeout_ms, sent: sent() }.into())
             }),
         };
         let charge = match &outcome {
@@ -61,7 +66,7 @@ impl Provider {
                 metrics::counter!("boxmaker_provider_failures_total", "class" => class)
                     .increment(1);
                 if failure.may_have_cost() {
-                    whole(reserved)
+                    Charge::whole(reserved)
                 } else {
                     Charge::NOTHING
                 }
@@ -79,17 +84,20 @@ impl Provider {
     async fn exchange(
         &self,
         body: Bytes,
+        may_be_sent: &AtomicBool,
         passing: &mut Passing,
         out: &StreamSender,
     ) -> Result<Receipt, ProviderFailure> {
         let began = Instant::now();
         // Never closed: the semaphore lives as long as its provider.
-        let _permit = self.permits.acquire().await.ok();
+        let permit = self.permits.acquire().await;
+        let _permit = permit.map_err(|_| ProviderFailure::Stopped { sent: false })?;
         let secret = self.secrets.get(&self.settings.secret);
         let secret = secret.ok_or(ProviderFailure::NoSecret)?;
         let body_bytes = body.len();
         let sent = Instant::now();
         fault::point("brokerd.before-send");
+        may_be_sent.store(true, Ordering::Relaxed);
         let first_byte_ms = self.settings.first_byte_ms;
         let incoming = self
             .client
@@ -146,24 +154,12 @@ impl Provider {
         let usd = self.settings.price().cost_of(&usage);
         let most = reserved.micros().saturating_mul(MAX_COST_FACTOR);
         if usd.micros() > most {
-            return whole(reserved);
+            return Charge::whole(reserved);
         }
         Charge {
             usd,
             usage,
             source: receipt.source,
         }
-    }
-}
-
-/// What is charged where nobody says what it cost.
-fn whole(reserved: MicroUsd) -> Charge {
-    Charge {
-        usd: reserved,
-        usage: Usage {
-            model_calls: 1,
-            ..Usage::default()
-        },
-        source: UsageSource::Lost,
     }
 }

@@ -31,7 +31,10 @@ pub enum ProviderFailure {
     Incomplete,
     /// Whoever wanted the answer went away.
     #[error("the call was stopped")]
-    Stopped,
+    Stopped {
+        /// Whether a byte may have been on its way by then.
+        sent: bool,
+    },
 }
 
 impl ProviderFailure {
@@ -45,7 +48,7 @@ impl ProviderFailure {
             Self::Garbled => "garbled",
             Self::Reported => "reported",
             Self::Incomplete => "cut-off",
-            Self::Stopped => "stopped",
+            Self::Stopped { .. } => "stopped",
         }
     }
 
@@ -55,16 +58,15 @@ impl ProviderFailure {
             Self::NoSecret => false,
             Self::Egress(error) => error.may_have_been_sent(),
             Self::Refused(refusal) => refusal.may_have_cost(),
-            Self::NotEvents | Self::Garbled | Self::Reported | Self::Incomplete | Self::Stopped => {
-                true
-            }
+            Self::Stopped { sent } => *sent,
+            Self::NotEvents | Self::Garbled | Self::Reported | Self::Incomplete => true,
         }
     }
 
     /// The code: one for calls that cost nothing, one for those that may have.
     pub const fn code(&self) -> Code {
         match self {
-            Self::Stopped => Code::Stopped,
+            Self::Stopped { .. } => Code::Stopped,
             _ if self.may_have_cost() => Code::ProviderFailed,
             _ => Code::ProviderRefused,
         }

@@ -1,9 +1,16 @@
 //! What a call costs, and the day's limit.
 
 use super::{GRANT, World, body, reserved};
+use crate::support::session;
 use bxcore::code::Code;
+use bxcore::id::ModelCallId;
+use bxcore::label::Label;
+use bxcore::wire::provider::ProviderCall;
+use bxkit::rpc::event_channel;
 use bxtest::provider::{Answer, StreamEnd, event};
+use bytes::Bytes;
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn the_days_limit_counts_what_is_set_aside_and_what_was_spent() {
@@ -54,4 +61,48 @@ async fn without_counts_the_most_that_it_can_be_is_charged() {
     // A token is a byte at the least: those of the body at 3 dollars a million, 4 at 15.
     let expect = i64::try_from(sent.len()).unwrap() * 3 + 4 * 15;
     assert_eq!(world.info().await.spent_today.micros(), expect);
+}
+
+#[tokio::test]
+async fn a_call_that_is_stopped_while_it_waits_for_its_turn_costs_nothing() {
+    let more = "max_concurrency = 1";
+    let world = World::new(more, GRANT, |_, _| Answer::Silence).await;
+    let whole = reserved().micros();
+    let lead = async |call| {
+        let (out, response) = event_channel();
+        let call = ProviderCall {
+            session: session("s"),
+            call: ModelCallId(call),
+            label: Label::BOTTOM,
+            reserved: reserved(),
+        };
+        let body = Bytes::from(body("a"));
+        let led = world
+            .broker
+            .broker
+            .lead(super::big(), call, body, out)
+            .await;
+        led.unwrap();
+        response
+    };
+    let first = lead(1).await;
+    while world.provider.connections() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let second = lead(2).await;
+    assert_eq!(world.info().await.spent_today.micros(), 2 * whole);
+    drop(second);
+    // The second has sent nothing; of the first nobody can tell, so it is charged whole.
+    while world.info().await.spent_today.micros() != whole {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(first);
+    assert_eq!(world.provider.connections(), 1);
+    let records = world.records().await;
+    let charges: Vec<_> = records
+        .iter()
+        .filter(|record| record["kind"] == "outcome")
+        .map(|record| record["charge"]["usd"].clone())
+        .collect();
+    assert_eq!(charges, [json!(0), json!(whole)]);
 }
