@@ -8,6 +8,8 @@ mod approvals;
 mod approving;
 mod begin;
 mod core;
+mod dispatch;
+mod drive;
 mod endorse;
 mod explain;
 mod finish;
@@ -20,6 +22,7 @@ mod mcp;
 mod model;
 mod open;
 mod outgoing;
+mod recording;
 mod register;
 mod show;
 

@@ -48,7 +48,7 @@ struct Parked {
 }
 
 /// What the owner says of a call.
-pub(super) enum Asked {
+pub(super) enum Heard {
     /// This, by this approval where it is a yes.
     Said(Approval, Option<ApprovalId>),
     /// Nothing yet. A new question is told at once, another is waited for.
@@ -75,24 +75,24 @@ impl Core {
         binding: &Binding,
         arguments: &Value,
         batch: &mut Batch,
-    ) -> Result<Asked, Fault> {
+    ) -> Result<Heard, Fault> {
         let now = (self.now)();
         let Some(held) = self.ledger.approval_of(key)? else {
             return self.ask_anew(key, binding, arguments, batch);
         };
         if held.is_open() && held.is_late(now) {
             self.move_to(&held, ApprovalState::Expired, batch)?;
-            return Ok(Asked::Said(Approval::Expired, None));
+            return Ok(Heard::Said(Approval::Expired, None));
         }
         if held.is_open() && !binding.is_same_call(&held) {
             return Err(Fault::Request(other_call(key)));
         }
         let is_same = held.binding == binding.to_text();
         match held.state {
-            ApprovalState::Denied if is_same => Ok(Asked::Said(Approval::Denied, None)),
-            ApprovalState::Expired if is_same => Ok(Asked::Said(Approval::Expired, None)),
-            ApprovalState::Approved if is_same => Ok(Asked::Said(Approval::Given, Some(held.id))),
-            ApprovalState::Pending if is_same => Ok(Asked::Waits {
+            ApprovalState::Denied if is_same => Ok(Heard::Said(Approval::Denied, None)),
+            ApprovalState::Expired if is_same => Ok(Heard::Said(Approval::Expired, None)),
+            ApprovalState::Approved if is_same => Ok(Heard::Said(Approval::Given, Some(held.id))),
+            ApprovalState::Pending if is_same => Ok(Heard::Waits {
                 awaiting: awaiting(&held),
                 is_new: false,
             }),
@@ -110,8 +110,8 @@ impl Core {
         binding: &Binding,
         arguments: &Value,
         batch: &mut Batch,
-    ) -> Result<Asked, Fault> {
-        let unroutable = |why| Ok(Asked::Said(Approval::Unroutable(why), None));
+    ) -> Result<Heard, Fault> {
+        let unroutable = |why| Ok(Heard::Said(Approval::Unroutable(why), None));
         if self.ledger.count_open_approvals()? >= MAX_PENDING {
             return unroutable(Unroutable::TooMany);
         }
@@ -134,7 +134,7 @@ impl Core {
         self.writing(batch)?;
         self.ledger.put_approval(&held)?;
         self.note_approval(&held, json!({ "binding": binding }), batch);
-        Ok(Asked::Waits {
+        Ok(Heard::Waits {
             awaiting: awaiting(&held),
             is_new: true,
         })

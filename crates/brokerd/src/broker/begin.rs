@@ -1,23 +1,26 @@
 //! The beginning of a call: answered from the record, denied, or allowed with its intent on disk.
 
+mod allow;
+mod replay;
+
 use super::answer;
 use super::approving;
-use super::core::{Batch, Core, Fault, Running};
+use super::core::{Batch, Core, Fault};
 use super::job::{Begun, Note, OwnedRecord, Reply, Ticket};
-use super::outgoing::{Body, errand};
+use super::outgoing::Body;
 use crate::approval::Binding;
 use crate::audit::{Decided, Synced};
 use crate::decision::{Arguments, Decision, Facts, Next, Question, decide};
-use crate::ledger::{Key, LedgerError, Recorded, SessionRow, StoredCall};
+use crate::ledger::{Key, LedgerError, SessionRow, StoredCall};
 use crate::tools::Tool;
 use bxcore::audit::{Kind, sha256_hex};
 use bxcore::code::Code;
 use bxcore::label::Label;
-use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
 use bxcore::wire::approval::Awaiting;
 use bxcore::wire::brokerd::{CallRequest, CallResult};
-use jiff::civil::Date;
+pub(super) use replay::other_call;
+use replay::{Replay, too_many};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -141,41 +144,6 @@ impl Core {
         Ok(())
     }
 
-    /// What the record says about a call that may have been made before.
-    fn recalled(&self, asked: &Asked, recorded: Recorded) -> Replay {
-        let may_repeat = asked
-            .tool
-            .as_ref()
-            .is_none_or(|tool| tool.may_repeat(&asked.request.arguments));
-        let unknown = |audit| {
-            if may_repeat {
-                Replay::Run
-            } else {
-                Replay::Interrupted(audit)
-            }
-        };
-        match recorded {
-            Recorded::New if self.lost.contains(&asked.key) => unknown(None),
-            Recorded::New => Replay::Run,
-            Recorded::Forgotten => unknown(None),
-            Recorded::Made(stored) if !is_same(&stored, asked) => Replay::Other,
-            Recorded::Made(StoredCall {
-                result: Some(mut result),
-                ..
-            }) => {
-                // The label may have risen since.
-                result.session_label = asked.session.label.join(result.session_label);
-                result.replayed = true;
-                Replay::Answer(Box::new(result))
-            }
-            Recorded::Made(StoredCall {
-                result: None,
-                audit,
-                ..
-            }) => unknown(Some(audit)),
-        }
-    }
-
     fn decide_call(&mut self, asked: &Asked, batch: &mut Batch) -> Result<Came, Fault> {
         let arguments = match &asked.tool {
             Some(tool) => Arguments::read(&asked.request.arguments, &tool.judged.schema),
@@ -213,7 +181,7 @@ impl Core {
                 &decision,
             );
             match self.ask_owner(&asked.key, &binding, arguments, batch)? {
-                approving::Asked::Waits { awaiting, is_new } => {
+                approving::Heard::Waits { awaiting, is_new } => {
                     return Ok(Came::Awaits {
                         key: asked.key.clone(),
                         request: Box::new(asked.request.clone()),
@@ -221,7 +189,7 @@ impl Core {
                         is_new,
                     });
                 }
-                approving::Asked::Said(said, by) => {
+                approving::Heard::Said(said, by) => {
                     (facts.approval, approval) = (said, by);
                     decision = decide(self, &facts);
                 }
@@ -270,109 +238,6 @@ impl Core {
         }
     }
 
-    fn allow(
-        &mut self,
-        asked: &Asked,
-        tool: Arc<Tool>,
-        arguments: Value,
-        body: Option<Body>,
-        decision: Decision,
-        batch: &mut Batch,
-    ) -> Result<Ticket, Fault> {
-        let grant = decision.walk.grant;
-        let session = &asked.key.session;
-        let touch = tool.touch(&arguments, session, asked.label, &self.places);
-        self.mark_written(&tool, grant, asked.label, &touch, batch)?;
-        let set_aside = self.set_aside(&tool, batch)?;
-        let note = decided(asked, Kind::Intent, None, body.as_ref(), decision);
-        let intent = self.note(note, batch);
-        batch.synced = Synced::Now;
-        let result_bytes = usize::try_from(asked.request.result_bytes).unwrap_or(usize::MAX);
-        let result_bytes = result_bytes.min(MAX_RESULT_BYTES);
-        let running = Running {
-            tool: Arc::clone(&tool),
-            arguments_sha256: asked.arguments_sha256.clone(),
-            label: asked.label,
-            result_bytes,
-            grant,
-            intent,
-            set_aside,
-            reads: touch.reads,
-            writes: touch.writes,
-            waiters: Vec::new(),
-        };
-        self.running.insert(asked.key.clone(), running);
-        let served = self
-            .policy
-            .mcp
-            .served(&asked.request, &arguments, body.as_ref());
-        let errand = served.or_else(|| {
-            errand(
-                &asked.request.tool,
-                &asked.key,
-                asked.label,
-                &arguments,
-                body,
-                grant,
-            )
-        });
-        Ok(Ticket {
-            key: asked.key.clone(),
-            tool,
-            arguments,
-            label: asked.label,
-            result_bytes,
-            errand,
-        })
-    }
-
-    /// Counts what a call may cost as spent, before it is made.
-    fn set_aside(
-        &mut self,
-        tool: &Tool,
-        batch: &Batch,
-    ) -> Result<Option<(Date, MicroUsd)>, LedgerError> {
-        let Some(reserve) = tool.spec().reserve else {
-            return Ok(None);
-        };
-        let today = self.today();
-        let intent = self.next_number(batch);
-        self.writing(batch)?;
-        self.ledger
-            .set_aside(intent, tool.spec().name.as_str(), today, reserve)?;
-        Ok(Some((today, reserve)))
-    }
-
-    /// Hands out the right to run a call, unless its intent could not be put on record.
-    fn hand_out(&mut self, ticket: Box<Ticket>, reply: Reply<Begun>, done: &Result<(), Problem>) {
-        let key = ticket.key.clone();
-        let unused = match done {
-            Ok(()) => {
-                let intent = self.running.get(&key).map(|running| running.intent);
-                let unused = reply.send(Ok(Begun::Run(ticket))).is_err().then(given_up);
-                if let (Some(intent), Some(_)) = (intent, &unused) {
-                    self.give_back(intent);
-                }
-                unused
-            }
-            Err(problem) => {
-                let _ = reply.send(Err(problem.clone()));
-                Some(problem.clone())
-            }
-        };
-        if let Some(problem) = unused {
-            self.abandon(&key, &problem);
-        }
-    }
-
-    /// Takes back the right to run a call that was never used: nothing happened.
-    fn abandon(&mut self, key: &Key, problem: &Problem) {
-        let waiters = self.running.remove(key).map(|running| running.waiters);
-        for waiter in waiters.into_iter().flatten() {
-            let _ = waiter.send(Err(problem.clone()));
-        }
-    }
-
     fn deny(
         &mut self,
         asked: &Asked,
@@ -407,36 +272,8 @@ impl Core {
     }
 }
 
-/// What to do with a call that may have been made before.
-enum Replay {
-    Run,
-    Answer(Box<CallResult>),
-    Interrupted(Option<u64>),
-    Other,
-}
-
 /// How many may wait for the same call at once.
 const MAX_WAITERS: usize = 64;
-
-fn is_same(stored: &StoredCall, asked: &Asked) -> bool {
-    stored.tool == asked.request.tool.as_str() && stored.arguments_sha256 == asked.arguments_sha256
-}
-
-pub(super) fn other_call(key: &Key) -> Problem {
-    Problem::new(Code::BadRequest, format!("{key} is another call already"))
-        .detail("a session's number for a call is used once")
-}
-
-fn too_many(key: &Key) -> Problem {
-    Problem::new(
-        Code::BadRequest,
-        format!("{key} is waited for by {MAX_WAITERS} others already"),
-    )
-}
-
-fn given_up() -> Problem {
-    Problem::new(Code::Internal, "The call was given up before it ran")
-}
 
 fn decided(
     asked: &Asked,
