@@ -9,6 +9,7 @@ mod standing;
 mod tree;
 
 pub use end::ChildEnd;
+pub(crate) use open::child_of;
 pub use open::{Delegation, Refused, SUBAGENT, is_allowed, subagent};
 pub use standing::Standing;
 pub use tree::{Alive, MAX_ALIVE, MAX_CREATED, TreeFull, Trees};

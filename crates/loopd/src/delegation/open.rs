@@ -160,7 +160,7 @@ fn allowed(rules: &ToolRules) -> Result<(), Refused> {
 }
 
 /// The child's name, from its parent's and the number of the call: the same call has the same child.
-fn child_of(parent: &SessionId, call: CallId) -> Result<SessionId, Refused> {
+pub(crate) fn child_of(parent: &SessionId, call: CallId) -> Result<SessionId, Refused> {
     let name = format!("sub-{parent}-{call}");
     SessionId::new(name.clone()).map_err(|_| {
         let text = format!(

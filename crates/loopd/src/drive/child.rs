@@ -3,10 +3,11 @@
 
 use super::choosing::Chosen;
 use super::engine::Engine;
+use super::holds::Hold;
 use super::opening::{Ground, internal};
 use super::perform::Performance;
 use super::sink::EventSink;
-use crate::delegation::{ChildEnd, Delegation, Standing};
+use crate::delegation::{ChildEnd, Delegation, Standing, child_of};
 use crate::prompt::recorded_answer;
 use crate::store::Unfinished;
 use crate::tools::time_line;
@@ -122,8 +123,7 @@ impl Performance<'_> {
 impl Engine {
     /// Whether the child of a call was begun by an earlier start.
     async fn is_there(&self, parent: &Standing, run: &RunTool) -> bool {
-        let child = SessionId::new(format!("sub-{}-{}", parent.session, run.call));
-        match child {
+        match child_of(&parent.session, run.call) {
             Ok(child) => self.store.session(&child).await.is_ok(),
             Err(_) => false,
         }
@@ -167,9 +167,7 @@ impl Engine {
     ) -> Result<ChildEnd, Problem> {
         let child = &delegation.child;
         // One that a start resumes holds itself until it has ended.
-        let hold = self.holds.take(child).await.map_err(|error| {
-            Problem::new(Code::SessionHeld, "The helper can't begin").detail(error.to_string())
-        })?;
+        let hold = self.hold_child(child, &stop).await?;
         let turn_stop = hold.stop().clone();
         let _linked = AbortOnDropHandle::new(tokio::spawn(async move {
             stop.cancelled().await;
@@ -195,12 +193,31 @@ impl Engine {
         })
     }
 
+    /// The hold of a child. Where a stop comes while another start's work has it, that is stopped.
+    async fn hold_child(
+        &self,
+        child: &SessionId,
+        stop: &CancellationToken,
+    ) -> Result<Hold, Problem> {
+        let mut taking = std::pin::pin!(self.holds.take(child));
+        let taken = tokio::select! {
+            taken = taking.as_mut() => taken,
+            () = stop.cancelled() => {
+                self.holds.stop(child);
+                taking.await
+            }
+        };
+        taken.map_err(|error| {
+            Problem::new(Code::SessionHeld, "The helper can't begin").detail(error.to_string())
+        })
+    }
+
     async fn begin_child(
         &self,
         delegation: &Delegation,
         label: Label,
         backend: &BackendInfo,
-        hold: &super::holds::Hold,
+        hold: &Hold,
         sink: &mut EventSink,
     ) -> Result<(), Problem> {
         let child = &delegation.child;
