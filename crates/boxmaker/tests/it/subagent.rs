@@ -371,3 +371,118 @@ fn a_helper_survives_the_death_of_loopd_at_any_point() {
         }
     }
 }
+
+/// A house whose helper halts in the middle of its answer, until the gate opens.
+fn house_that_halts() -> (bxtest::llama::Gate, LlamaServer, TestHome) {
+    let gate = bxtest::llama::Gate::new();
+    let halting = gate.clone();
+    let server = LlamaServer::builder()
+        .respond(move |request: &Request| match request.last_text() {
+            text if text.ends_with("\n\ncount") => crate::support::halting(&halting),
+            _ => model(request),
+        })
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    (gate, server, home)
+}
+
+fn end_of(home: &TestHome, session: &str) -> Value {
+    log(home, session).last().unwrap().clone()
+}
+
+#[test]
+fn a_stop_reaches_a_helper_that_a_start_resumed() {
+    let (gate, server, home) = house_that_halts();
+    let up = home.up();
+    let ask = home.cmd("boxmaker");
+    let ask = ask
+        .args(["ask", "--session", "chat-s", "delegate: count"])
+        .spawn();
+    gate.arrived_blocking(1);
+    home.kill_role("loopd");
+    // Both turns go on by themselves, and the helper asks its model again.
+    gate.arrived_blocking(2);
+    let stopped = home
+        .cmd("boxmaker")
+        .args(["session", "stop", "chat-s", "--json"])
+        .run();
+    let stopped = stopped.success().json();
+    assert_eq!(stopped["failed"], 0, "{stopped}");
+    for id in ["chat-s", "sub-chat-s-1"] {
+        assert_eq!(end_of(&home, id)["outcome"], "stopped", "{id}");
+    }
+    let asked = server.requests().len();
+    ask.wait();
+    gate.open();
+    assert_eq!(up.terminate().code(), Some(0));
+    assert_eq!(server.requests().len(), asked);
+}
+
+#[test]
+fn a_house_that_leaves_loses_no_helpers_end() {
+    let (gate, _server, home) = house_that_halts();
+    let up = home.up();
+    let ask = home.cmd("boxmaker");
+    let ask = ask
+        .args(["ask", "--session", "chat-g", "delegate: count"])
+        .spawn();
+    gate.arrived_blocking(1);
+    assert_eq!(up.terminate().code(), Some(0));
+    ask.wait();
+    for id in ["chat-g", "sub-chat-g-1"] {
+        assert_ne!(
+            end_of(&home, id)["kind"],
+            "turn_end",
+            "{id} was left as it was"
+        );
+    }
+    gate.open();
+    let up = home.up();
+    up.until("both turns end", || {
+        ["chat-g", "sub-chat-g-1"]
+            .iter()
+            .all(|id| end_of(&home, id)["kind"] == "turn_end")
+    });
+    let lines = log(&home, "chat-g");
+    let results: Vec<_> = lines.iter().filter(|line| line["kind"] == "tool").collect();
+    assert_eq!(results.len(), 1);
+    let content = results[0]["message"]["content"].as_str().unwrap();
+    assert!(content.contains("[sub-chat-g-1 completed"), "{content}");
+    assert_eq!(up.terminate().code(), Some(0));
+}
+
+/// Stopped in the moment in which a tool call is announced, over and over: the turn always ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_just_before_a_tool_never_leaves_a_turn_open() {
+    let server = LlamaServer::builder()
+        .respond(|request: &Request| match request.last_role() {
+            "user" => Reply::tool_call("clock", json!({})),
+            _ => Reply::text("noon"),
+        })
+        .start()
+        .await;
+    let home = TestHome::with_server(&server);
+    let _up = home.up();
+    let door = door(&home);
+    for round in 0..40 {
+        let session = format!("chat-{round}");
+        let mut events = begin(&door, &session, "time?").await;
+        let path = format!("/v1/sessions/{session}/stop");
+        let mut ended = None;
+        while let Some(event) = events.next().await {
+            match event {
+                TurnEvent::Started { .. } if round % 2 == 0 => {
+                    let _: StopReport = door.post(&path, &json!({})).await.unwrap();
+                }
+                TurnEvent::ToolCall { .. } => {
+                    let _: StopReport = door.post(&path, &json!({})).await.unwrap();
+                }
+                TurnEvent::End { report } => ended = Some(report.outcome),
+                TurnEvent::Refused { problem } => panic!("{round}: {problem}"),
+                _ => {}
+            }
+        }
+        assert!(ended.is_some(), "{round}");
+        assert_eq!(end_of(&home, &session)["kind"], "turn_end", "{round}");
+    }
+}

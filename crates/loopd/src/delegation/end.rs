@@ -17,7 +17,7 @@ pub struct ChildEnd {
     pub child: SessionId,
     /// How its turn ended.
     pub outcome: TurnOutcome,
-    /// Its answer; empty unless it completed.
+    /// Its answer, or as much of it as there is where a limit cut it short.
     pub answer: String,
     /// Why, unless it completed.
     pub problem: Option<Problem>,
@@ -39,7 +39,7 @@ impl ChildEnd {
         };
         let (code, text) = match &self.problem {
             None => (None, self.cut(max_chars)),
-            Some(problem) => (Some(problem.code), problem.to_string()),
+            Some(problem) => (Some(problem.code), self.failure(problem, max_chars)),
         };
         let code = code.or((outcome != CallOutcome::Ok).then_some(Code::Internal));
         let content = format!("{}\n\n{text}", self.receipt());
@@ -72,6 +72,16 @@ impl ChildEnd {
             self.label,
             self.cost
         )
+    }
+
+    /// Why it failed, and what there is all the same.
+    fn failure(&self, problem: &Problem, max_chars: u32) -> String {
+        let most = usize::try_from(max_chars).unwrap_or(usize::MAX);
+        let why: String = problem.to_string().chars().take(most).collect();
+        if self.answer.is_empty() {
+            return why;
+        }
+        format!("{why}\n\nWhat it had by then:\n{}", self.cut(max_chars))
     }
 
     fn cut(&self, max_chars: u32) -> String {

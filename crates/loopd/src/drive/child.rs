@@ -9,18 +9,22 @@ use super::perform::Performance;
 use super::sink::EventSink;
 use crate::delegation::{ChildEnd, Delegation, Standing, child_of};
 use crate::prompt::recorded_answer;
+use crate::slots::Layout;
 use crate::store::Unfinished;
 use crate::tools::time_line;
 use crate::turn::{Lost, Opening, RunTool, Turn, unfinished};
 use bxcore::chat::RawMessage;
 use bxcore::code::Code;
-use bxcore::id::SessionId;
+use bxcore::id::{CallId, SessionId};
 use bxcore::label::Label;
+use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
 use bxcore::transcript::{CallOutcome, Entry, Line, Open, ToolMode, TurnEnd, TurnOutcome, User};
+use bxcore::usage::Usage;
 use bxcore::wire::brokerd::CallResult;
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::TurnEvent;
+use bxkit::rpc::CallError;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +37,8 @@ pub(super) struct Waiting {
     stop: CancellationToken,
     events: mpsc::Receiver<TurnEvent>,
     end: oneshot::Receiver<Result<ChildEnd, Problem>>,
+    /// Its end, once that has come, until it is handed over.
+    ended: Option<ChildEnd>,
 }
 
 impl Performance<'_> {
@@ -63,19 +69,35 @@ impl Performance<'_> {
         self.await_child().await
     }
 
-    /// Ends the child that is waited for, if there is one, and gives its end.
-    pub(super) async fn stop_child(&mut self) -> Option<CallResult> {
-        let waiting = self.waiting.as_ref()?;
-        waiting.stop.cancel();
-        Some(self.await_child().await)
+    /// Ends the child of a call, if there is one, and gives its end.
+    pub(super) async fn stop_child(&mut self, call: CallId) -> Option<CallResult> {
+        if let Some(waiting) = &self.waiting {
+            waiting.stop.cancel();
+            return Some(self.await_child().await);
+        }
+        // One that an earlier start made, and that is resumed by itself.
+        let child = child_of(self.turn.session(), call).ok()?;
+        if !self.engine.holds.stop(&child) {
+            return None;
+        }
+        drop(self.engine.holds.take(&child).await);
+        let lines = self.engine.lines(&child).await.unwrap_or_default();
+        let end = match ended(&child, &lines) {
+            Some(end) => end,
+            None => self.unknown_end(child, gone()).await,
+        };
+        Some(self.hand_over(&end).await)
     }
 
     /// Passes on what the child does, until it has ended.
     async fn await_child(&mut self) -> CallResult {
-        let ended = loop {
+        let end = loop {
             let Some(waiting) = &mut self.waiting else {
-                break Err(Problem::new(Code::Internal, "No helper is waited for"));
+                return self.not_run(&gone());
             };
+            if let Some(end) = &waiting.ended {
+                break end.clone();
+            }
             tokio::select! {
                 biased;
                 Some(event) = waiting.events.recv() => {
@@ -83,13 +105,46 @@ impl Performance<'_> {
                     let event = Box::new(event);
                     self.sink.send(TurnEvent::Child { session, event }).await;
                 }
-                ended = &mut waiting.end => break ended.unwrap_or_else(|_| Err(gone())),
+                told = &mut waiting.end => {
+                    if told.is_err() && self.engine.shutdown.is_cancelled() {
+                        // It has no end yet: the next start goes on with both.
+                        return std::future::pending().await;
+                    }
+                    let child = waiting.child.clone();
+                    let end = match told.unwrap_or_else(|_| Err(gone())) {
+                        Ok(end) => end,
+                        Err(problem) => self.unknown_end(child, problem).await,
+                    };
+                    // Kept until it is handed over: a stop may come in between.
+                    if let Some(waiting) = &mut self.waiting {
+                        waiting.ended = Some(end);
+                    }
+                }
             }
         };
+        let result = self.hand_over(&end).await;
         self.waiting = None;
-        match ended {
-            Ok(end) => self.hand_over(&end).await,
-            Err(problem) => self.not_run(&problem),
+        result
+    }
+
+    /// The end of a child that has none in its transcript. What it has read is brokerd's to know.
+    async fn unknown_end(&self, child: SessionId, problem: Problem) -> ChildEnd {
+        let label = match self.engine.broker.held(&child).await {
+            Ok(held) => held.label,
+            // It never came as far as to read anything.
+            Err(CallError::Refused(problem)) if problem.code == Code::SessionUnknown => {
+                self.turn.label()
+            }
+            Err(_) => Label::TOP,
+        };
+        ChildEnd {
+            child,
+            outcome: TurnOutcome::Failed,
+            answer: String::new(),
+            problem: Some(problem),
+            label,
+            usage: Usage::default(),
+            cost: MicroUsd::ZERO,
         }
     }
 
@@ -154,6 +209,7 @@ impl Engine {
             stop,
             events,
             end,
+            ended: None,
         }
     }
 
@@ -175,8 +231,18 @@ impl Engine {
         }));
         let lines = self.lines(child).await?;
         if lines.is_empty() {
-            self.begin_child(&delegation, label, &backend, &hold, sink)
-                .await?;
+            match self
+                .begin_child(&delegation, label, &backend, &hold, sink)
+                .await
+            {
+                // Somebody died and is being started again; nothing has begun yet.
+                Err(problem) if problem.code == Code::RoleUnreachable => {
+                    Box::pin(self.roles_return(problem)).await?;
+                    self.begin_child(&delegation, label, &backend, &hold, sink)
+                        .await?;
+                }
+                begun => begun?,
+            }
         } else if unfinished(&lines).is_some() {
             let left = Unfinished {
                 session: child.clone(),
@@ -222,11 +288,12 @@ impl Engine {
     ) -> Result<(), Problem> {
         let child = &delegation.child;
         let past = self.past(child).await?;
-        let chosen = self.choose_backend(Some(&backend.name), None).await?;
+        let chosen = self.ready_backend(Some(&backend.name), None, sink).await?;
         let Chosen { backend, provider } = chosen;
         if let Some(provider) = &provider {
             self.admitted(child, &past, label, provider).await?;
         }
+        self.gate.declare(&backend.name, &Layout::of(&backend));
         let made_by = (delegation.parent.clone(), delegation.lineage.clone());
         let (authority, catalog) = self.authority(child, label, Some(&made_by)).await?;
         let class = authority.label.class;
@@ -295,12 +362,16 @@ fn ended(child: &SessionId, lines: &[Line]) -> Option<ChildEnd> {
         };
         recorded_answer(mode, &answer.message)
     });
-    let completed = end.outcome == TurnOutcome::Completed;
+    // What a limit cut short is handed over as far as it came.
+    let has_answer = matches!(
+        end.outcome,
+        TurnOutcome::Completed | TurnOutcome::Halted | TurnOutcome::ContextFull
+    );
     Some(ChildEnd {
         child: child.clone(),
         outcome: end.outcome,
         answer: said
-            .filter(|_| completed)
+            .filter(|_| has_answer)
             .map(|said| said.trim().to_owned())
             .unwrap_or_default(),
         problem: problem_of(end),

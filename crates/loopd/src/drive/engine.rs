@@ -118,9 +118,11 @@ impl Engine {
         let engine = Arc::clone(self);
         self.tasks.spawn(name, async move {
             let shutdown = engine.shutdown.clone();
+            // The end comes first: nothing may be made of work that ended only because of it.
             tokio::select! {
-                () = work => {}
+                biased;
                 () = shutdown.cancelled() => {}
+                () = work => {}
             }
             engine.touch();
         });
@@ -205,9 +207,12 @@ impl Engine {
 
     /// Stops the turn under way in a session and everyone below it, and returns when all have ended.
     pub async fn stop(&self, id: &SessionId) -> Result<StopReport, Problem> {
-        self.store.session(id).await?;
         let mut tree = self.trees.below(id);
         let asked = self.holds.stop(id);
+        if !asked {
+            // A new session is not stored before its first turn has come that far.
+            self.store.session(id).await?;
+        }
         tree.push(id.clone());
         let deadline = Instant::now() + STOP_WAIT;
         // The turn stops its helpers itself, and ends after them.

@@ -62,12 +62,14 @@ impl Engine {
             let problem = super::opening::internal(&error);
             performance.sink.send(TurnEvent::Refused { problem }).await;
         }
+        if !is_root {
+            // A helper's session takes no further message.
+            return;
+        }
         if let Some(conversation) = performance.turn.into_conversation() {
             self.live.keep(hold.session(), conversation);
         }
-        if is_root {
-            self.trees.forget(&root, root_turn);
-        }
+        self.trees.forget(&root, root_turn);
     }
 }
 

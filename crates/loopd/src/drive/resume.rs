@@ -9,7 +9,7 @@ use crate::delegation::Standing;
 use crate::prompt::Conversation;
 use crate::slots::Layout;
 use crate::store::Unfinished;
-use crate::turn::{Input, Lost, Turn, unfinished};
+use crate::turn::{Lost, Turn, unfinished};
 use bxcore::id::SessionId;
 use bxcore::problem::Problem;
 use bxcore::transcript::{Entry, Line, Lineage};
@@ -101,13 +101,28 @@ impl Engine {
             ground.epoch.clone(),
             interrupted,
         );
-        let (mut turn, mut commands) = resumed.map_err(|error| internal(&error))?;
-        if found.is_err() {
-            commands.extend(turn.on(Input::Stop).map_err(|error| internal(&error))?);
+        let (turn, commands) = resumed.map_err(|error| internal(&error))?;
+        // Without a backend, or with nobody who waits for it, the turn has to end even so.
+        if found.is_err() || !self.is_waited_for(&standing).await {
+            hold.stop().cancel();
         }
         self.carry_out(turn, commands, &ground.backend, standing, hold, sink)
             .await;
         Ok(())
+    }
+
+    /// Whether somebody waits for a turn's end: a person may always, a parent while it has no result
+    /// for the call that made the child.
+    async fn is_waited_for(&self, standing: &Standing) -> bool {
+        let Some((parent, lineage)) = &standing.made_by else {
+            return true;
+        };
+        let lines = self.store.load(parent).await.unwrap_or_default();
+        unfinished(&lines).is_some_and(|lines| {
+            let is_turn = |line: &Line| matches!(&line.entry, Entry::User(user) if user.turn == lineage.parent_turn);
+            let answers = |line: &Line| matches!(&line.entry, Entry::Tool(tool) if tool.call == lineage.call);
+            lines.first().is_some_and(is_turn) && !lines.iter().any(answers)
+        })
     }
 
     /// Counts the children that the turn of a root made before it was interrupted.

@@ -25,6 +25,11 @@ impl Performance<'_> {
     pub(super) async fn run_tool(&mut self, run: RunTool) -> Option<Input> {
         let stop = self.hold.stop().clone();
         let call = run.call;
+        // A stop that came before: its command is on its way, and must find the call not ended.
+        if stop.is_cancelled() {
+            self.never_sent = Some(call);
+            return None;
+        }
         bxkit::fault::point("loopd.before-tool");
         let result = match run.target {
             Target::Own(tool) => self.run_own(tool, &run.arguments),
@@ -34,10 +39,6 @@ impl Performance<'_> {
                 // On the heap: few turns have helpers, and all would carry the room for one.
                 result = Box::pin(self.run_child(&run)) => result,
             },
-            Target::Broker if stop.is_cancelled() => {
-                self.never_sent = Some(call);
-                return None;
-            }
             Target::Broker => tokio::select! {
                 biased;
                 () = stop.cancelled() => return None,
@@ -111,7 +112,7 @@ impl Performance<'_> {
     /// A call that a stop overtook. If it waited for the owner, it never runs; else, whether it
     /// took effect is brokerd's to know.
     pub(super) async fn stopped_tool(&mut self, call: CallId) -> Input {
-        if let Some(result) = Box::pin(self.stop_child()).await {
+        if let Some(result) = Box::pin(self.stop_child(call)).await {
             return Input::ToolEnded { call, result };
         }
         let withdraw = Withdraw {
