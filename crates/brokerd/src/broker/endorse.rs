@@ -5,9 +5,10 @@ use super::core::{Batch, Core, Fault};
 use super::handle::Broker;
 use super::job::{Job, Note, OwnedRecord, Reply};
 use crate::audit::Synced;
-use crate::ledger::{Durability, Spot};
+use crate::ledger::{Durability, Spot, WHOLE};
 use bxcore::audit::Kind;
 use bxcore::code::Code;
+use bxcore::id::SessionId;
 use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::text::cap;
@@ -29,6 +30,9 @@ impl Broker {
             let title = format!("A reason of 1 to {MAX_WHY_BYTES} bytes is needed, for the record");
             return Err(Problem::new(Code::BadRequest, title));
         }
+        if let Some(session) = endorse.session.as_ref().filter(|_| endorse.path != WHOLE) {
+            return Err(one_label(session, &endorse.path));
+        }
         let spot = self.places().named(endorse.session.as_ref(), &endorse.path);
         let spot = spot.ok_or_else(|| nothing_there(&endorse.path))?;
         self.ask(|reply| Job::Endorse {
@@ -49,7 +53,7 @@ impl Core {
         reply: Reply<Endorsed>,
         batch: &mut Batch,
     ) -> Result<(), Problem> {
-        let before = match self.endorsable(&endorse.path, &spot) {
+        let before = match self.endorsable(&endorse, &spot) {
             Ok(before) => before,
             Err(fault) => return batch.give(reply, Err(fault)),
         };
@@ -70,11 +74,22 @@ impl Core {
     }
 
     /// The label that a place has by what wrote it, if it may be given another.
-    fn endorsable(&self, path: &str, spot: &Spot) -> Result<Label, Fault> {
+    fn endorsable(&self, endorse: &Endorse, spot: &Spot) -> Result<Label, Fault> {
+        if let Some(session) = &endorse.session {
+            self.ledger.known_session(session)?;
+        }
         let held = self.ledger.own_label(spot)?;
-        let held = held.ok_or_else(|| Fault::Request(nothing_there(path)))?;
+        let held = held.ok_or_else(|| {
+            Fault::Request(match &endorse.session {
+                Some(session) => nothing_written(session),
+                None => nothing_there(&endorse.path),
+            })
+        })?;
+        if held == endorse.label {
+            return Err(Fault::Request(already(&endorse.path, held)));
+        }
         if self.is_being_written(spot) {
-            return Err(Fault::Request(being_written(path)));
+            return Err(Fault::Request(being_written(&endorse.path)));
         }
         Ok(held)
     }
@@ -124,7 +139,7 @@ fn nothing_there(path: &str) -> Problem {
     let shown = cap(path, MAX_SHOWN_BYTES);
     Problem::new(Code::NotFound, format!("No tool wrote `{shown}`"))
         .detail("what no tool wrote has the label of its folder")
-        .hint("the label of a folder stands in `[[workspace]]` of brokerd.toml; `--session ID` with `.` means a session's own folder")
+        .hint("name a file of one of your `[[workspace]]` folders, as tools see it; for a session's own folder: `boxmaker endorse . --session ID …`")
 }
 
 fn being_written(path: &str) -> Problem {
@@ -135,4 +150,25 @@ fn being_written(path: &str) -> Problem {
     )
     .detail("what you looked at is not what will be there")
     .hint("look at it again when the call has ended")
+}
+
+fn one_label(session: &SessionId, path: &str) -> Problem {
+    let title = "A session's own folder has one label for all that is in it";
+    let shown = cap(path, MAX_SHOWN_BYTES);
+    Problem::new(Code::BadRequest, title)
+        .detail(format!("`{shown}` can't have one of its own"))
+        .hint(format!(
+            "for all of it: `boxmaker endorse . --session {session} …`"
+        ))
+}
+
+fn nothing_written(session: &SessionId) -> Problem {
+    let title = format!("No tool wrote anything in the folder of session `{session}`");
+    Problem::new(Code::NotFound, title).detail("it has the session's own label")
+}
+
+fn already(path: &str, label: Label) -> Problem {
+    let shown = cap(path, MAX_SHOWN_BYTES);
+    Problem::new(Code::BadRequest, format!("`{shown}` is {label} already"))
+        .detail("nothing was changed")
 }

@@ -468,7 +468,13 @@ async fn the_owner_lowers_the_label_of_one_file_on_the_record() {
         (None, "nowhere/a.txt", "x", Code::NotFound),
         (None, "../notes/a.txt", "x", Code::NotFound),
         (None, "notes", "x", Code::NotFound),
-        (Some("never"), ".", "x", Code::NotFound),
+        (Some("never"), ".", "x", Code::SessionUnknown),
+        (Some("r1"), ".", "x", Code::NotFound),
+        // One file can't be lifted out of a folder with one label, there or not.
+        (Some("secret"), "own.txt", "x", Code::BadRequest),
+        (Some("secret"), "none.txt", "x", Code::BadRequest),
+        // It has that label already.
+        (None, "notes/a.txt", "x", Code::BadRequest),
         (None, "notes/b.txt", " ", Code::BadRequest),
     ] {
         let refused = started.broker.endorse(endorse(session, path, why)).await;

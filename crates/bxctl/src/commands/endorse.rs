@@ -43,7 +43,10 @@ pub(crate) async fn run(context: &Context<'_>, args: EndorseArgs) -> Outcome {
             after,
             audit,
         } = endorsed;
-        let path = &request.path;
+        let path = match &request.session {
+            Some(session) => format!("the folder of session {session}, with all that is in it"),
+            None => request.path.clone(),
+        };
         context.output.answer(&format!(
             "{path}: it was {before}, and is {after} from now on (record {audit})\n"
         ))?;
