@@ -23,8 +23,8 @@ pub use bodies::{call_body, opening};
 pub use error::McpError;
 pub use failure::McpFailure;
 pub use limits::{
-    MAX_DESCRIPTION_BYTES, MAX_LINE_BYTES, MAX_LIST_BYTES, MAX_MESSAGES, MAX_SCHEMA_BYTES,
-    MAX_SERVERS, MAX_TOOLS,
+    LONGEST_SECS, MAX_DESCRIPTION_BYTES, MAX_LINE_BYTES, MAX_LIST_BYTES, MAX_MESSAGES,
+    MAX_SCHEMA_BYTES, MAX_SERVERS, MAX_TOOLS,
 };
 pub use listing::read_list;
 pub use schema::check_schema;

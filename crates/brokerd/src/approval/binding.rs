@@ -13,6 +13,9 @@ use serde_json::Value;
 pub struct Binding {
     /// The tool.
     pub tool: ToolName,
+    /// The hash of what the owner trusts of it, where somebody else wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<String>,
     /// The exact bytes of its arguments.
     pub arguments: String,
     /// The exact bytes that would leave the box, where they are others than the arguments.

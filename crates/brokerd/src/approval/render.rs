@@ -130,6 +130,7 @@ mod tests {
     fn binding(tool: &str) -> Binding {
         Binding {
             tool: ToolName::new(tool).unwrap(),
+            trusted: None,
             arguments: String::new(),
             body: None,
             reads: Vec::new(),

@@ -225,6 +225,7 @@ impl Core {
         let touch = tool.touch(arguments, &asked.key.session, asked.label, &self.places);
         Binding {
             tool: asked.request.tool.clone(),
+            trusted: self.policy.mcp.trusted_sha256(&asked.request.tool),
             arguments: asked.request.arguments.clone(),
             body: body.map(|Body(text)| text.to_string()),
             reads: touch.reads,

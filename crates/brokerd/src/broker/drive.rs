@@ -6,6 +6,7 @@ use super::outgoing::Errand;
 use crate::consult::MAX_TIMEOUT_MS;
 use crate::fetch::{self, Fetcher};
 use crate::ledger::Key;
+use crate::mcp;
 use crate::sandbox::Sandbox;
 use crate::tools::{Output, Run, TOOL_TIMEOUT_SECS, ToolError, Workspaces};
 use bxcore::label::Label;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 /// How long a request waits for its turn to leave.
-const ERRAND_WAIT: Duration = Duration::from_mins(2);
+pub(super) const ERRAND_WAIT: Duration = Duration::from_mins(2);
 
 // Whoever asked is there still when the slowest question, after the longest wait, has its end.
 const _: () = assert!(
@@ -29,6 +30,11 @@ const _: () = assert!(
 const _: () = assert!(
     ERRAND_WAIT.as_secs() + fetch::TIMEOUT_MS / 1_000 < CALL_TIMEOUT_SECS,
     "a page may take longer than its caller waits"
+);
+
+const _: () = assert!(
+    ERRAND_WAIT.as_secs() + mcp::LONGEST_SECS < CALL_TIMEOUT_SECS,
+    "a tool of an MCP server may take longer than its caller waits"
 );
 
 /// How much earlier a tool is asked to end by itself, with what it has.

@@ -30,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 pub const MAX_TOOLS_AT_ONCE: usize = 16;
 /// How many requests leave the box at once; further calls wait.
 pub const MAX_ERRANDS_AT_ONCE: usize = 32;
+/// How many programs of MCP servers run at once, of all tools: the others keep room.
+const MAX_PROGRAMS_AT_ONCE: usize = MAX_TOOLS_AT_ONCE / 2;
 /// The broker, for whoever serves its routes. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Broker {
@@ -45,6 +47,7 @@ pub struct Broker {
     pub(super) fetcher: Fetcher,
     pub(super) webhook: Option<Webhook>,
     pub(super) errands: Arc<Semaphore>,
+    pub(super) programs: Arc<Semaphore>,
     pub(super) mcp: Servers,
     pub(super) approval_versions: watch::Receiver<u64>,
     /// Cancelled when brokerd is to end: nobody waits for a person any more.
@@ -88,6 +91,7 @@ impl Broker {
             fetcher,
             webhook,
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
+            programs: Arc::new(Semaphore::new(MAX_PROGRAMS_AT_ONCE)),
             mcp: Arc::clone(policy.mcp.servers()),
             approval_versions,
             closing,

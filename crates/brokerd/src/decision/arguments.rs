@@ -5,6 +5,8 @@ use serde_json::Value;
 
 /// The longest arguments that are read.
 pub const MAX_ARGUMENT_BYTES: usize = 1024 * 1024;
+/// How large a stranger's pattern may be once it is made ready, in bytes.
+const MAX_PATTERN_SIZE_BYTES: usize = 256 * 1024;
 /// How much of what a validator says is passed on; it quotes what it was given.
 const MAX_COMPLAINT_BYTES: usize = 300;
 
@@ -36,7 +38,9 @@ impl Schema {
     /// nothing is read for it that is not in it.
     pub fn of_stranger(schema: &Value) -> Result<Self, SchemaError> {
         jsonschema::options()
-            .with_pattern_options(jsonschema::PatternOptions::regex())
+            .with_pattern_options(
+                jsonschema::PatternOptions::regex().size_limit(MAX_PATTERN_SIZE_BYTES),
+            )
             .build(schema)
             .map(Self)
             .map_err(|error| {

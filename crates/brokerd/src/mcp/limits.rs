@@ -24,8 +24,17 @@ pub(super) const START_MS: RangeInclusive<u64> = 1_000..=120_000;
 /// The least and the most of `call_ms`. loopd waits longer than both together for any tool.
 pub(super) const CALL_MS: RangeInclusive<u64> = 1_000..=600_000;
 
+/// How much longer than its limits a program may live, in seconds.
+pub(super) const GRACE_SECS: u64 = 5;
+/// The longest that a server may take from its start to the end of a call, in seconds.
+pub const LONGEST_SECS: u64 = (*START_MS.end() + *CALL_MS.end()) / 1000 + GRACE_SECS;
+
 /// How many parts a schema may have, each counted as often as it is referred to.
 pub(super) const MAX_SCHEMA_PARTS: usize = 10_000;
+/// The most patterns of a schema, each counted as often as it is referred to.
+pub(super) const MAX_PATTERNS: usize = 64;
+/// The longest pattern, in bytes.
+pub(super) const MAX_PATTERN_BYTES: usize = 512;
 /// How deep a schema may go, references followed.
 pub(super) const MAX_SCHEMA_DEPTH: usize = 64;
 /// The most words of a command.

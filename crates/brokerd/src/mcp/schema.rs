@@ -1,7 +1,7 @@
 //! Which schemas of strangers are used: those that are checked with in bounded time, and that refer
 //! to nothing outside of themselves. Pure.
 
-use super::limits::{MAX_SCHEMA_DEPTH, MAX_SCHEMA_PARTS};
+use super::limits::{MAX_PATTERN_BYTES, MAX_PATTERNS, MAX_SCHEMA_DEPTH, MAX_SCHEMA_PARTS};
 use crate::decision::Schema;
 use bxcore::json::parse_strict;
 use serde_json::Value;
@@ -35,6 +35,7 @@ pub fn check_schema(text: &str) -> Result<(Value, Schema), String> {
     let mut walk = Walk {
         root: &schema,
         parts: 0,
+        patterns: 0,
         open: Vec::new(),
     };
     walk.visit(&schema, 0)?;
@@ -46,6 +47,7 @@ pub fn check_schema(text: &str) -> Result<(Value, Schema), String> {
 struct Walk<'a> {
     root: &'a Value,
     parts: usize,
+    patterns: usize,
     /// The references that are being followed.
     open: Vec<&'a str>,
 }
@@ -70,6 +72,13 @@ impl<'a> Walk<'a> {
     fn member(&mut self, word: &str, value: &'a Value, depth: usize) -> Result<(), String> {
         match (word, value) {
             ("$ref", Value::String(target)) => self.follow(target, depth),
+            ("pattern", Value::String(pattern)) => self.pattern(pattern),
+            ("patternProperties", Value::Object(members)) => {
+                members
+                    .keys()
+                    .try_for_each(|pattern| self.pattern(pattern))?;
+                self.visit(value, depth + 1)
+            }
             ("$schema", Value::String(dialect)) => {
                 let dialect = dialect.trim_end_matches('#');
                 if depth == 0 && DIALECTS.contains(&dialect) {
@@ -82,6 +91,15 @@ impl<'a> Walk<'a> {
             }
             _ => self.visit(value, depth + 1),
         }
+    }
+
+    /// A pattern is small by itself and may be large once it is made ready, all the more so many.
+    fn pattern(&mut self, pattern: &str) -> Result<(), String> {
+        self.patterns += 1;
+        if self.patterns > MAX_PATTERNS || pattern.len() > MAX_PATTERN_BYTES {
+            return Err("it has too many patterns, or one that is too long".to_owned());
+        }
+        Ok(())
     }
 
     fn follow(&mut self, target: &'a str, depth: usize) -> Result<(), String> {
@@ -118,6 +136,24 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"type": "string", "pattern": "^a+$"}}}),
         ] {
             assert_eq!(why(&schema), "ok", "{schema}");
+        }
+    }
+
+    #[test]
+    fn patterns_are_bounded_in_number_length_and_size() {
+        let many: serde_json::Map<String, Value> = (0..=MAX_PATTERNS)
+            .map(|n| (format!("p{n}"), json!({"pattern": "a"})))
+            .collect();
+        let long = "a".repeat(MAX_PATTERN_BYTES + 1);
+        for properties in [
+            json!(many),
+            json!({"a": {"pattern": long}}),
+            json!({"a": {"patternProperties": {long.clone(): {}}}}),
+            // Short, and megabytes once it is made ready.
+            json!({"a": {"pattern": r"(\w{100}){100}"}}),
+        ] {
+            let schema = json!({"type": "object", "properties": properties});
+            assert_ne!(why(&schema), "ok", "{schema}");
         }
     }
 

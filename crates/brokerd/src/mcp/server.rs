@@ -5,6 +5,7 @@ use super::bodies::opening;
 use super::conversation::{Conversation, Sdk};
 use super::error::McpError;
 use super::failure::McpFailure;
+use super::limits::GRACE_SECS;
 use super::limits::MAX_SAID_BYTES;
 use super::schema::check_schema;
 use super::settings::Settings;
@@ -24,9 +25,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How much longer than its limits a program may live, in seconds.
-const GRACE_SECS: u64 = 5;
 
 /// The servers that are configured, by name. Cheap to clone.
 pub type Servers = Arc<BTreeMap<McpServerName, Server>>;
@@ -191,14 +189,23 @@ impl Server {
         let sandbox = sandbox.clone();
         let mut serving = blocking(move || sandbox.serve(&service)).await?;
         let noted = Arc::<Noted>::default();
-        let lines = Lines::new(wire(&mut serving)?, Arc::clone(&noted));
-        let mut done = self.talk(lines, noted, order).await;
-        let ended = blocking(move || serving.end()).await;
-        if let Err(McpFailure::Ended { .. }) = done.outcome {
-            done.outcome = Err(match ended {
-                Err(failure) => failure,
-                Ok(ran) => McpFailure::Ended { said: said(&ran) },
-            });
+        let mut done = match wire(&mut serving) {
+            Ok(wire) => {
+                let lines = Lines::new(wire, Arc::clone(&noted));
+                self.talk(lines, noted, order).await
+            }
+            Err(error) => McpFailure::from(error).into(),
+        };
+        match (blocking(move || serving.end()).await, &done.outcome) {
+            // A program that may still run has not done what it says, as far as anybody can tell.
+            (Err(failure), _) => {
+                tracing::error!(server = %self.settings.name, %failure, "a program may not have ended");
+                done.outcome = Err(failure);
+            }
+            (Ok(ran), Err(McpFailure::Ended { .. })) => {
+                done.outcome = Err(McpFailure::Ended { said: said(&ran) });
+            }
+            (Ok(_), _) => {}
         }
         Ok(done)
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use target::Target;
 
 /// How long a server may take to be looked at, in seconds: longer than brokerd waits for it.
-const LOOK_SECS: u64 = 240;
+const LOOK_SECS: u64 = 360;
 
 /// What to do with servers of tools.
 #[derive(Debug, Subcommand)]

@@ -134,6 +134,12 @@ impl Book {
         }
     }
 
+    /// The hash of what the owner trusts of a tool; none for one of ours.
+    pub(in crate::broker) fn trusted_sha256(&self, name: &ToolName) -> Option<String> {
+        let (server, tool) = name.mcp()?;
+        self.pinned(&server, tool).map(ToolText::sha256)
+    }
+
     /// What a call is, if it is one of a server's tool.
     pub(in crate::broker) fn served(
         &self,

@@ -49,8 +49,7 @@ impl Broker {
                 (None, Ok(_)) => Err(failed(&name, &McpFailure::Unexpected)),
             }
         });
-        let broke_off = |_| Problem::new(Code::Internal, "Asking the server broke off");
-        looking.await.map_err(broke_off)?
+        looking.await.map_err(|_| broke_off())?
     }
 
     /// Trusts tools as they were seen last, if that is what the owner has read.
@@ -66,6 +65,13 @@ impl Broker {
             let title = format!("1 to {MAX_TOOLS} tools can be trusted at once");
             return Err(Problem::new(Code::BadRequest, title));
         }
+        let broker = self.clone();
+        // Whoever awaits this may go away: what is on record comes into force.
+        let trusting = tokio::spawn(async move { broker.trust(server, trust).await });
+        trusting.await.map_err(|_| broke_off())?
+    }
+
+    async fn trust(&self, server: McpServerName, trust: McpTrust) -> Result<McpChanged, Problem> {
         let pins = trust.tools.clone();
         let name = server.clone();
         let find = |reply| {
@@ -103,9 +109,18 @@ impl Broker {
         server: McpServerName,
         untrust: McpUntrust,
     ) -> Result<McpChanged, Problem> {
-        if !self.mcp.contains_key(&server) {
-            return Err(unknown_server(&server));
-        }
+        let broker = self.clone();
+        // Whoever awaits this may go away: it goes to its end.
+        let dropping = tokio::spawn(async move { broker.untrust(server, untrust).await });
+        dropping.await.map_err(|_| broke_off())?
+    }
+
+    /// Out of force first, and then on record: dying in between leaves less trust and not more.
+    async fn untrust(
+        &self,
+        server: McpServerName,
+        untrust: McpUntrust,
+    ) -> Result<McpChanged, Problem> {
         let name = server.clone();
         let trusted = |reply| {
             Job::Mcp(McpJob::Trusted {
@@ -118,10 +133,12 @@ impl Broker {
             tools.retain(|name| *name == tool);
         }
         if tools.is_empty() {
+            if !self.mcp.contains_key(&server) {
+                return Err(unknown_server(&server));
+            }
             return Ok(McpChanged { tools, audit: None });
         }
         let body = json!({"server": server, "untrusted": tools});
-        let audit = self.write_note(said(&body)).await?;
         let dropped = tools.clone();
         let untrust = |reply| {
             Job::Mcp(McpJob::Untrust {
@@ -131,11 +148,16 @@ impl Broker {
             })
         };
         self.ask(untrust).await?;
+        let audit = self.write_note(said(&body)).await?;
         Ok(McpChanged {
             tools,
             audit: Some(audit),
         })
     }
+}
+
+fn broke_off() -> Problem {
+    Problem::new(Code::Internal, "The work on the server's tools broke off")
 }
 
 pub(super) fn unknown_server(name: &McpServerName) -> Problem {

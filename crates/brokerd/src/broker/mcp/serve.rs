@@ -1,6 +1,7 @@
 //! Calls of tools of MCP servers.
 
 use super::keep::McpJob;
+use crate::broker::drive::ERRAND_WAIT;
 use crate::broker::handle::Broker;
 use crate::broker::job::Job;
 use crate::mcp::{Done, McpFailure, Order, Place, Server};
@@ -12,6 +13,7 @@ use bxcore::label::Label;
 use bxkit::fault;
 use std::io;
 use std::sync::Arc;
+use tokio::sync::SemaphorePermit;
 
 /// A call of a server's tool, decided and on record.
 #[derive(Debug)]
@@ -61,14 +63,21 @@ impl Broker {
                 return McpFailure::Busy.into();
             };
             return match order {
+                Some(order) if !self.is_still_trusted(server, &order).await => {
+                    McpFailure::Changed(order.tool).into()
+                }
                 Some(order) => server.call(&self.sandbox, order).await,
                 None => server.look(&self.sandbox).await,
             };
         }
-        // It is never closed, and the launcher takes no more at once than it lets pass.
-        let Ok(_permit) = self.tools.acquire().await else {
-            return lost(io::ErrorKind::NotConnected.into());
+        let Some(_places) = self.may_run_program().await else {
+            return McpFailure::Busy.into();
         };
+        if let Some(order) = &order
+            && !self.is_still_trusted(server, order).await
+        {
+            return McpFailure::Changed(order.tool.clone()).into();
+        }
         let Some(order) = order else {
             return server.look(&self.sandbox).await;
         };
@@ -76,6 +85,30 @@ impl Broker {
             Ok(()) => server.call(&self.sandbox, order).await,
             Err(error) => lost(error),
         }
+    }
+
+    /// A place for a program among those of servers and of all tools; none if others have them for
+    /// too long.
+    async fn may_run_program(&self) -> Option<[SemaphorePermit<'_>; 2]> {
+        let places = async {
+            let own = self.programs.acquire().await.ok()?;
+            Some([own, self.tools.acquire().await.ok()?])
+        };
+        tokio::time::timeout(ERRAND_WAIT, places).await.ok()?
+    }
+
+    /// Whether the owner trusts what was decided to be called: a call that waited for its place may
+    /// have been overtaken by the owner's word.
+    async fn is_still_trusted(&self, server: &Server, order: &Order) -> bool {
+        let name = server.settings().name.clone();
+        let trusted = |reply| {
+            Job::Mcp(McpJob::Trusted {
+                server: name,
+                reply,
+            })
+        };
+        let trusted = self.ask(trusted).await;
+        trusted.is_ok_and(|tools| tools.contains(&order.tool))
     }
 
     /// Makes a session's workspace, where it is not there yet.
