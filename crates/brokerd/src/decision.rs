@@ -11,6 +11,6 @@ mod walk;
 
 pub use arguments::{Arguments, MAX_ARGUMENT_BYTES, Schema, SchemaError};
 pub use facts::{Approval, Facts, Reservation, SecretsFound, Unroutable};
-pub use grants::{admits_host, needs_grant, sends};
+pub use grants::{Unreached, admits_host, needs_grant, sends, unreached};
 pub use question::{Judged, Question};
 pub use walk::{Decision, Next, decide};

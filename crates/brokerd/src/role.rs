@@ -4,6 +4,7 @@ use crate::approval::{self, Webhook};
 use crate::broker::{self, Broker, Opened, Outside};
 use crate::config::{self, Config, Workspace};
 use crate::consult::{Consult, ConsultError};
+use crate::decision::{Unreached, unreached};
 use crate::egress::{Endpoint, Roots};
 use crate::fetch::{Fetcher, is_for_fetch};
 use crate::http::router;
@@ -47,6 +48,11 @@ fn prepare(prelude: &Prelude, program: PathBuf) -> Result<Prepared<Opened>, Fata
     let loaded = config::load(home, &home.config_file(Role::Brokerd), &tools.specs())?;
     let boot = broker::random_boot()
         .map_err(|error| fault("The system has no random bytes to give", &error))?;
+    for Unreached { number, by } in unreached(&loaded.config.grants) {
+        tracing::warn!(
+            "grant {number} of brokerd.toml is never reached: grant {by} admits all of it"
+        );
+    }
     let confinement = confinement(home, &loaded.config);
     let sandbox = sandbox(home, &loaded.config, program);
     let outside = outside(home, &loaded.config)?;
@@ -108,7 +114,7 @@ fn open_secrets(home: &Home, config: &Config) -> Result<Secrets, Problem> {
         }
         match Secrets::open(folders, &for_servers) {
             Err(error) => Problem::from(McpError::Secret(error)),
-            Ok(_) => approval::unusable(&error),
+            Ok(_) => approval::unusable(&error).hint(error.hint()),
         }
     })
 }

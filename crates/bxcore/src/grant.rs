@@ -2,11 +2,13 @@
 
 use crate::label::Class;
 use crate::tool::ToolName;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
 
 /// When a grant asks the owner before each use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Approval {
     /// It does not ask.
@@ -14,6 +16,31 @@ pub enum Approval {
     Never,
     /// It asks each time.
     Always,
+}
+
+impl<'de> Deserialize<'de> for Approval {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Word)
+    }
+}
+
+/// Reads the word, and tells whoever wrote `true` which words there are.
+struct Word;
+
+impl Visitor<'_> for Word {
+    type Value = Approval;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"never\" or \"always\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Approval, E> {
+        match text {
+            "never" => Ok(Approval::Never),
+            "always" => Ok(Approval::Always),
+            other => Err(E::unknown_variant(other, &["never", "always"])),
+        }
+    }
 }
 
 /// One `[[grant]]` of `brokerd.toml`.

@@ -1,7 +1,7 @@
 //! Guardrails: the limits that a session works under. They only ever narrow from parent to child.
 
 use crate::money::MicroUsd;
-use crate::tool::{RiskTag, ToolName};
+use crate::tool::{BUILT_IN_TOOLS, RiskTag, ToolName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -62,6 +62,19 @@ impl ToolRules {
     }
 }
 
+/// Whether an entry of a list of rules can match any tool: it is a risk tag, or the name of a tool
+/// that can be here. Any other would be void, and its owner believe that it holds.
+pub fn can_match(entry: &str) -> bool {
+    let is_tag = RiskTag::ALL.iter().any(|tag| tag.name() == entry);
+    is_tag || ToolName::new(entry).is_ok_and(|name| name.is_known())
+}
+
+/// What can stand in a list of rules, names of servers' tools and providers aside.
+pub fn known_entries() -> impl Iterator<Item = &'static str> {
+    let tags = RiskTag::ALL.into_iter().map(RiskTag::name);
+    BUILT_IN_TOOLS.into_iter().chain(tags)
+}
+
 fn matching(list: &BTreeSet<String>, name: &ToolName, tags: &BTreeSet<RiskTag>) -> Option<String> {
     let named = list.get(name.as_str());
     let tagged = || tags.iter().find_map(|tag| list.get(tag.name()));
@@ -108,6 +121,24 @@ mod tests {
             ..ToolRules::default()
         };
         assert_eq!(rules.check(&shell, &tags), Err(RuleBroken::NotAllowed));
+    }
+
+    #[test]
+    fn an_entry_that_matches_nothing_is_told_from_one_that_may() {
+        for entry in known_entries().chain(["provider:big", "mcp:time/now"]) {
+            assert!(can_match(entry), "{entry}");
+        }
+        for entry in [
+            "shel",
+            "",
+            "Shell",
+            "provider:",
+            "provider:b b",
+            "mcp:time",
+            "mcp:/x",
+        ] {
+            assert!(!can_match(entry), "{entry}");
+        }
     }
 
     #[test]

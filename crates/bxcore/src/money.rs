@@ -1,6 +1,7 @@
 //! Money in whole micro-dollars and prices per million tokens. No floating point comes near it.
 
 use crate::usage::Usage;
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::iter::Sum;
@@ -117,10 +118,22 @@ pub struct Usd(pub MicroUsd);
 
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        MicroUsd::parse_dollars(&text)
-            .map(Self)
-            .map_err(serde::de::Error::custom)
+        deserializer.deserialize_any(Dollars).map(Self)
+    }
+}
+
+/// Reads dollars, and tells whoever wrote a number how to write it.
+struct Dollars;
+
+impl Visitor<'_> for Dollars {
+    type Value = MicroUsd;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an amount of dollars in quotes, such as \"0.50\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<MicroUsd, E> {
+        MicroUsd::parse_dollars(text).map_err(E::custom)
     }
 }
 

@@ -154,22 +154,28 @@ fn is_invisible(c: char) -> bool {
 /// For texts that somebody decides by: nothing is left out. Letters that look alike stay alike.
 pub fn reveal(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        // A blank at the end of a line is not seen either.
-        let ends_line = c == ' '
-            && rest
-                .as_str()
-                .trim_start_matches(' ')
-                .starts_with(['\n', '\r']);
-        let ends_text = c == ' ' && rest.as_str().trim_start_matches(' ').is_empty();
-        if ends_line || ends_text || (c != '\n' && (is_control(c) || c == '\t' || is_shapeless(c)))
-        {
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        // A run of blanks is looked at once: a long one would cost its square otherwise.
+        let run = rest.len() - rest.trim_start_matches(' ').len();
+        if run > 0 {
+            let (blanks, behind) = rest.split_at(run);
+            // At the end of a line they are not seen either.
+            if behind.is_empty() || behind.starts_with(['\n', '\r']) {
+                shown.extend(std::iter::repeat_n("\u{27e8}U+0020\u{27e9}", run));
+            } else {
+                shown.push_str(blanks);
+            }
+            rest = behind;
+            continue;
+        }
+        if c != '\n' && (is_control(c) || c == '\t' || is_shapeless(c)) {
             // Writing to a String can't fail.
             let _ = write!(shown, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c));
         } else {
             shown.push(c);
         }
+        rest = &rest[c.len_utf8()..];
     }
     shown
 }

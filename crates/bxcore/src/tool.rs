@@ -27,10 +27,29 @@ pub const CORE_TOOLS: [&str; 6] = [
     "call_tool",
 ];
 
+/// Every tool that comes with Boxmaker, the core tools among them. Others are of MCP servers.
+pub const BUILT_IN_TOOLS: [&str; 14] = [
+    "ask_memory",
+    "call_tool",
+    "clock",
+    "consult",
+    "find_tool",
+    "http_fetch",
+    "list_dir",
+    MEMORY,
+    "read_file",
+    RECALL,
+    "search_files",
+    "shell",
+    "subagent",
+    "write_file",
+];
+
 /// Whether loopd answers a tool itself. Nobody decides such a one: it reaches nothing but the
 /// session, or stands for a tool that is decided.
 pub fn is_loopds_own(name: &str) -> bool {
-    CORE_TOOLS.contains(&name) && ![RECALL, MEMORY].contains(&name)
+    let is_core = CORE_TOOLS.contains(&name) && ![RECALL, MEMORY].contains(&name);
+    is_core || name == "subagent"
 }
 
 /// The name of a tool: `read_file`, `provider:NAME`, or `mcp:<server>/<tool>`.
@@ -81,6 +100,14 @@ impl ToolName {
     pub fn mcp(&self) -> Option<(McpServerName, &str)> {
         let (server, tool) = self.0.strip_prefix(MCP_PREFIX)?.split_once('/')?;
         Some((McpServerName::new(server).ok()?, tool))
+    }
+
+    /// Whether it can be the name of a tool here: one that comes with Boxmaker, a server's, or what
+    /// stands for a provider. Whether such a server or provider is there is not looked at.
+    pub fn is_known(&self) -> bool {
+        let named = self.0.strip_prefix(PROVIDER_PREFIX);
+        let is_provider = named.is_some_and(|name| BackendName::new(name).is_ok());
+        is_provider || self.mcp().is_some() || BUILT_IN_TOOLS.contains(&self.as_str())
     }
 
     /// The name as text.
@@ -134,6 +161,16 @@ pub enum RiskTag {
 }
 
 impl RiskTag {
+    /// Every tag.
+    pub const ALL: [Self; 6] = [
+        Self::Network,
+        Self::Write,
+        Self::Exec,
+        Self::Egress,
+        Self::Spend,
+        Self::Subcouncil,
+    ];
+
     /// The tag as it is written in configuration.
     pub const fn name(self) -> &'static str {
         match self {

@@ -13,7 +13,9 @@ use clap::{Args, Parser, Subcommand};
     version,
     max_term_width = 100,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 refused, 4 halted by a \
+    after_help = "Files: configuration in ~/.config/boxmaker, state in ~/.local/share/boxmaker, or both below \
+                  BOXMAKER_HOME where that is set.\nBOXMAKER_STARTER=never keeps the starter engine from being set up.\n\n\
+                  Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 refused, 4 halted by a \
                   limit, 5 cannot reach a role or model, 78 up: configuration or state unusable, 130 stopped."
 )]
 pub struct Cli {

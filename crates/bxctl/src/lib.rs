@@ -4,6 +4,7 @@
 //! (be the supervisor, set up the starter engine, read a role's configuration) comes in through
 //! [`Launcher`].
 
+mod changed;
 pub mod cli;
 mod commands;
 mod confirm;

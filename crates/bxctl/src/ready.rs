@@ -1,5 +1,6 @@
 //! Gets everything that a turn needs: a supervisor, and a model.
 
+use crate::changed;
 use crate::confirm;
 use crate::connection::{Connection, not_running};
 use crate::context::Context;
@@ -41,7 +42,11 @@ pub(crate) async fn ensure_up(context: &Context<'_>) -> Result<Connection, Failu
     loop {
         let left = match Connection::find(context.home).await? {
             Some(mut connection) => match all_ready(&mut connection).await {
-                Ok(()) => return Ok(connection),
+                Ok(()) => {
+                    progress.clear();
+                    changed::tell(context);
+                    return Ok(connection);
+                }
                 Err(Missing::House(error)) => error.problem(),
                 Err(Missing::Role(problem)) => return Err(problem.into()),
             },

@@ -8,3 +8,4 @@ mod suggest;
 
 pub use error::{ConfigError, InvalidValue};
 pub use load::{MAX_CONFIG_BYTES, load, load_checked, parse, read};
+pub use suggest::instead_of;

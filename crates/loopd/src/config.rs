@@ -73,6 +73,7 @@ impl Config {
             let why = format!("must be from {least} to {most} tokens");
             return Err(InvalidValue::new("answer_tokens", why));
         }
+        self.guardrails.check()?;
         self.sampling.check()
     }
 }
@@ -102,9 +103,18 @@ mod tests {
             ("[sampling]\ntemperature = 9.0", "sampling.temperature"),
             ("[guardrails]\nusd = \"1.0000001\"", "usd"),
             ("[guardrails]\ntokns = 1", "tokns"),
+            ("[guardrails]\nallow = [\"shel\"]", "did you mean `shell`?"),
+            (
+                "[guardrails]\ndeny = [\"netwrk\"]",
+                "did you mean `network`?",
+            ),
+            (
+                "[guardrails]\napproval_required = [\"mcp:x\"]",
+                "approval_required",
+            ),
         ] {
             let problem = parse(text).unwrap_err().problem();
-            let shown = format!("{problem}");
+            let shown = format!("{problem} {}", problem.hint.as_deref().unwrap_or_default());
             assert!(shown.contains(key), "{text}: {shown}");
         }
     }

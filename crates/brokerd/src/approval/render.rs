@@ -24,6 +24,9 @@ pub fn render(binding: &Binding, arguments: &Value) -> Option<String> {
     match arguments {
         Value::Object(members) => {
             for (name, value) in members {
+                if name.len() > MAX_SHOWN_BYTES {
+                    return None;
+                }
                 let shown = format!("  {}", one_line(&reveal(name)));
                 let mut row = shown.as_str();
                 // A name that has no room beside its value stands before it, wrapped like one.

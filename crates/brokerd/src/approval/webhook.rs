@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// What a notification is called in the audit log.
@@ -55,6 +55,7 @@ pub struct Webhook {
     secret: Option<SecretName>,
     secrets: Secrets,
     permits: Arc<Semaphore>,
+    last_failure: Arc<Mutex<Option<String>>>,
 }
 
 /// Why a notification was not delivered.
@@ -88,6 +89,7 @@ impl Webhook {
             secret: settings.secret.clone(),
             secrets,
             permits: Arc::new(Semaphore::new(MAX_AT_ONCE)),
+            last_failure: Arc::default(),
         })
     }
 
@@ -105,6 +107,18 @@ impl Webhook {
             Search::Absent => Ok(()),
             Search::Present { .. } | Search::Unsure => Err(WebhookError::Secret),
         }
+    }
+
+    /// Keeps why the last notification was not delivered, or that it was.
+    pub fn remember(&self, failure: Option<String>) {
+        let held = self.last_failure.lock();
+        *held.unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Why the last notification was not delivered; none if it was, or none was sent yet.
+    pub fn last_failure(&self) -> Option<String> {
+        let held = self.last_failure.lock();
+        held.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The right to send one.

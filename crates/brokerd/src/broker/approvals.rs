@@ -27,7 +27,9 @@ impl Broker {
                 () = self.waited_long(WATCH_SECS) => {}
             }
         }
-        self.ask(|reply| Job::Approvals { reply }).await
+        let mut approvals: Approvals = self.ask(|reply| Job::Approvals { reply }).await?;
+        approvals.webhook_failure = self.webhook().and_then(Webhook::last_failure);
+        Ok(approvals)
     }
 
     /// One approval, however far it is.
@@ -60,9 +62,11 @@ impl Broker {
         };
         let broker = self.clone();
         tokio::spawn(async move {
-            if let Err(problem) = broker.notify(&webhook, id).await {
+            let told = broker.notify(&webhook, id).await;
+            if let Err(problem) = &told {
                 tracing::warn!(code = %problem.code, "the owner was not told: {problem}");
             }
+            webhook.remember(told.err().map(|problem| problem.to_string()));
         });
     }
 

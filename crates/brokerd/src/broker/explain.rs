@@ -1,11 +1,12 @@
 //! What a decision would be, without making it: nothing runs and nothing is recorded.
 
 use super::core::{Core, Fault};
-use crate::decision::{Arguments, Question, decide};
+use crate::decision::{Arguments, Question, decide, unreached};
 use crate::ledger::LedgerError;
+use bxcore::grant::Grant;
 use bxcore::guardrails::ToolRules;
 use bxcore::label::Label;
-use bxcore::wire::brokerd::{ExplainRequest, Walk};
+use bxcore::wire::brokerd::{ExplainRequest, Rule, Walk};
 
 impl Core {
     /// Walks the rules for a call that is not made.
@@ -34,7 +35,15 @@ impl Core {
             grants: &self.policy.grants,
             facts: &facts,
         });
-        Ok(decision.walk)
+        let mut walk = decision.walk;
+        if let Some(number) = walk.grant {
+            let remark = behind(&self.policy.grants, number);
+            let steps = walk.steps.iter_mut();
+            for step in steps.filter(|step| step.rule == Rule::Grant) {
+                step.because.push_str(&remark);
+            }
+        }
+        Ok(walk)
     }
 
     /// Label and rules of the session that is asked about; without one, those of a fresh session
@@ -48,5 +57,21 @@ impl Core {
             }
         };
         Ok((request.label.unwrap_or(held), rules))
+    }
+}
+
+/// The grants that a chosen one keeps from ever being chosen, as a remark. It is made for whoever
+/// asks, and not for each call.
+fn behind(grants: &[Grant], chosen: usize) -> String {
+    let unreached = unreached(grants).into_iter();
+    let behind = unreached.filter(|unreached| unreached.by == chosen);
+    let numbers: Vec<String> = behind.map(|one| one.number.to_string()).collect();
+    match numbers.as_slice() {
+        [] => String::new(),
+        [one] => format!(" (grant {one} names it too, and is never reached)"),
+        many => format!(
+            " (grants {} name it too, and are never reached)",
+            many.join(", ")
+        ),
     }
 }

@@ -7,8 +7,8 @@ use crate::decision::needs_grant;
 use crate::mcp::MAX_SERVERS;
 use bxcore::grant::Grant;
 use bxcore::label::Class;
-use bxcore::tool::{MCP_PREFIX, RiskTag, ToolName, ToolSpec};
-use bxkit::config::InvalidValue;
+use bxcore::tool::{BUILT_IN_TOOLS, MCP_PREFIX, RiskTag, ToolName, ToolSpec};
+use bxkit::config::{InvalidValue, instead_of};
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
@@ -33,6 +33,7 @@ pub(super) fn check(
     bounded("workspace", config.workspaces.len(), MAX_WORKSPACES)?;
     for (index, grant) in config.grants.iter().enumerate() {
         let known = tools.iter().find(|tool| tool.name == grant.tool);
+        check_name(index, &grant.tool)?;
         check_grant(index, grant, known.copied())?;
         check_provider(index, grant, config)?;
         check_server_of(index, grant, config)?;
@@ -68,6 +69,18 @@ fn name_key(workspace: &Workspace) -> &'static str {
     } else {
         "path"
     }
+}
+
+/// A grant for a tool that can't be would be void, and a rule that asks would ask nobody.
+fn check_name(index: usize, tool: &ToolName) -> Result<(), InvalidValue> {
+    // What begins like a server's tool or a provider has a check that says more.
+    let of_others = tool.is_provider() || tool.as_str().starts_with(MCP_PREFIX);
+    if of_others || tool.is_known() {
+        return Ok(());
+    }
+    let why = format!("there is no tool `{tool}`");
+    let error = InvalidValue::new(format!("grant.{index}.tool"), why);
+    Err(error.hint(instead_of(tool.as_str(), &BUILT_IN_TOOLS)))
 }
 
 fn check_grant(index: usize, grant: &Grant, known: Option<&ToolSpec>) -> Result<(), InvalidValue> {

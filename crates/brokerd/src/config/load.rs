@@ -121,8 +121,18 @@ mod tests {
             "[[grant]]\ntool = \"shell\"\nmax_tain = \"public\"",
             "max_taint",
         );
+        check(
+            "[[grant]]\ntool = \"shell\"\napproval = true",
+            "\"never\" or \"always\"",
+        );
         check("[[grants]]\ntool = \"shell\"", "grant");
         check("[[grant]]\ntool = \"sh ell\"", "can't be the name");
+        check("[[grant]]\ntool = \"shel\"", "did you mean `shell`?");
+        check("[[grant]]\ntool = \"zz\"", "known here: ");
+        check(
+            "[[grant]]\ntool = \"shell\"\n[[grant]]\ntool = \"shell\"\nports = [1]",
+            "grant 2: `ports`",
+        );
         check(
             "[[grant]]\ntool = \"shell\"\nmax_taint = \"privat\"",
             "private",
@@ -294,7 +304,7 @@ mod tests {
             "this box alone",
         );
         check("\"big-1\"", "\"\"", "name of a model");
-        check("prompt = \"3\"", "prompt = 3", "price");
+        check("prompt = \"3\"", "prompt = 3", "dollars in quotes");
         check("completion = \"15\", ", "", "completion");
         check("daily_usd = \"5\"", "", "daily_usd");
         check("daily_usd = \"5\"", "daily_usd = \"0\"", "ever be asked");

@@ -51,6 +51,58 @@ pub(super) fn choose<'a>(question: &Question<'a>, tool: &ToolSpec) -> Option<Cho
     candidates.find(admits).or_else(|| matching.clone().next())
 }
 
+/// A grant that no call is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreached {
+    /// Its number in the file, from 1.
+    pub number: usize,
+    /// The number of the grant before it that every call falls under that it is for.
+    pub by: usize,
+}
+
+/// The grants that no call is ever judged by, since one before them admits all that they admit.
+///
+/// They are void without looking so: one that asks the owner each time would ask nobody.
+pub fn unreached(grants: &[Grant]) -> Vec<Unreached> {
+    let numbered = || grants.iter().enumerate();
+    numbered()
+        .filter_map(|(index, grant)| {
+            let before = numbered().take(index);
+            let (by, _) = before
+                .into_iter()
+                .find(|(_, earlier)| covers(earlier, grant))?;
+            Some(Unreached {
+                number: index + 1,
+                by: by + 1,
+            })
+        })
+        .collect()
+}
+
+/// Whether a grant is for all calls that another is for, and admits them wherever the other does.
+fn covers(grant: &Grant, other: &Grant) -> bool {
+    let every_host = || {
+        let mut hosts = other.hosts.iter();
+        !other.hosts.is_empty() && hosts.all(|host| admits_pattern(grant, host))
+    };
+    grant.tool == other.tool
+        && grant.max_taint >= other.max_taint
+        && (grant.accept_untrusted || !other.accept_untrusted)
+        && (grant.hosts.is_empty() || every_host())
+}
+
+/// Whether a grant's hosts admit every host that a pattern admits.
+fn admits_pattern(grant: &Grant, pattern: &str) -> bool {
+    let Some(parent) = pattern.strip_prefix("*.") else {
+        return admits_host(grant, pattern);
+    };
+    let mut hosts = grant.hosts.iter();
+    hosts.any(|host| match host.strip_prefix("*.") {
+        Some(theirs) => theirs.eq_ignore_ascii_case(parent) || host_matches(host, parent),
+        None => false,
+    })
+}
+
 pub(super) fn admits_class(grant: &Grant, label: Label) -> bool {
     label.class <= grant.max_taint
 }
@@ -99,7 +151,44 @@ fn host_matches(pattern: &str, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::host_matches;
+    use super::{Unreached, host_matches, unreached};
+    use bxcore::grant::Grant;
+
+    fn grants(lines: &[&str]) -> Vec<Grant> {
+        let path = std::path::Path::new("grants");
+        let grant = |line: &&str| bxkit::config::parse(path, line, |_: &Grant| Ok(())).unwrap();
+        lines.iter().map(grant).collect()
+    }
+
+    #[test]
+    fn a_grant_behind_one_that_admits_all_of_it_is_never_reached() {
+        let check = |first: &str, second: &str, expect: bool| {
+            let found = unreached(&grants(&[first, second]));
+            let told = [Unreached { number: 2, by: 1 }];
+            assert_eq!(found, &told[..usize::from(expect)], "{first}\n{second}");
+        };
+        let shell = "tool = \"shell\"";
+        let asking = "tool = \"shell\"\napproval = \"always\"";
+        let private = "tool = \"shell\"\nmax_taint = \"private\"";
+        let accepting = "tool = \"shell\"\naccept_untrusted = true";
+        check(shell, asking, true);
+        check(shell, private, false);
+        check(private, asking, true);
+        check(shell, accepting, false);
+        check(accepting, asking, true);
+        check(shell, "tool = \"consult\"", false);
+        let fetch = |hosts: &str| format!("tool = \"http_fetch\"\nhosts = [{hosts}]");
+        let check =
+            |first: &str, second: &str, expect| check(&fetch(first), &fetch(second), expect);
+        check("\"a.org\"", "\"b.org\"", false);
+        check("\"*.a.org\"", "\"x.A.org\"", true);
+        check("\"*.a.org\"", "\"*.x.a.org\"", true);
+        check("\"*.x.a.org\"", "\"*.a.org\"", false);
+        check("\"x.a.org\"", "\"*.x.a.org\"", false);
+        check("\"*.a.org\"", "\"a.org\"", false);
+        check("\"a.org\"", "", false);
+        check("", "\"a.org\"", true);
+    }
 
     #[test]
     fn a_star_stands_for_whole_labels_in_front() {

@@ -10,7 +10,7 @@ pub enum Refusal {
     #[error("it answered with a redirect ({0}), and none is followed")]
     Redirect(u16),
     /// It does not accept the secret.
-    #[error("it did not accept the secret (401)")]
+    #[error("it did not accept the secret (401), which only the owner can replace")]
     Unauthorised,
     /// It wants to be paid.
     #[error("the account there has no credit (402)")]

@@ -33,20 +33,25 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// What to do about it, with the folder that it belongs into.
+    /// What to do about it.
     pub fn hint(&self) -> String {
-        let folder = match self {
-            Self::File(
-                PrivateFileError::Open { path, .. } | PrivateFileError::NotPrivate { path, .. },
-            )
-            | Self::Content(path) => path.parent(),
-            Self::Folder(folder) | Self::TooMany { folder, .. } => Some(folder.as_path()),
-        };
-        let folder = folder.unwrap_or(Path::new("."));
-        format!(
-            "put it into a file of its own with mode 0600, in the folder `{}`",
-            folder.display()
-        )
+        match self {
+            Self::File(PrivateFileError::Open { path, .. }) => format!(
+                "write it there: (umask 077; cat > '{}'), paste it, then Ctrl-D",
+                path.display()
+            ),
+            Self::File(PrivateFileError::NotPrivate { path, .. }) => {
+                format!("chmod 600 '{}'", path.display())
+            }
+            Self::Content(path) => format!(
+                "write the one line of the secret alone into '{}'",
+                path.display()
+            ),
+            Self::Folder(folder) => format!("chmod 700 '{}'", folder.display()),
+            Self::TooMany { folder, .. } => {
+                format!("move what is no secret out of '{}'", folder.display())
+            }
+        }
     }
 }
 

@@ -13,6 +13,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The most secrets.
 pub const MAX_SECRETS: usize = 64;
+/// A secret of fewer bytes is probably none: keys of services have 20 and more.
+const SHORT_BYTES: usize = 8;
 /// The longest name of a secret, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
@@ -151,6 +153,15 @@ impl Secrets {
     pub fn count(&self) -> usize {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
         held.looked_for.len()
+    }
+
+    /// The names of those that are so short that nearly every text has them in it by chance, and
+    /// may therefore not be sent.
+    pub fn short(&self) -> Vec<String> {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let short = held.by_name.iter();
+        let short = short.filter(|(_, secret)| secret.expose().len() < SHORT_BYTES);
+        short.map(|(name, _)| name.clone()).collect()
     }
 
     /// What could not be read and why, so that nothing may be sent; never anything of its value.

@@ -112,6 +112,9 @@ pub struct Approvals {
     pub version: u64,
     /// Those that wait, the oldest first.
     pub pending: Vec<Approval>,
+    /// Why the webhook did not take the last notification; none if it did, or there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_failure: Option<String>,
 }
 
 /// What the owner says.

@@ -33,7 +33,7 @@ pub struct ApprovalsArgs {
 /// Options of `approve`.
 #[derive(Debug, Args)]
 pub struct ApproveArgs {
-    /// Which; the start of its id is enough, and where one waits alone it may be left out.
+    /// Which one: the start of its id is enough. It may be left out where only one waits.
     #[arg(value_name = "ID")]
     pub id: Option<String>,
     /// Ask for no confirmation; needs an id.
@@ -44,7 +44,7 @@ pub struct ApproveArgs {
 /// Options of `deny`.
 #[derive(Debug, Args)]
 pub struct DenyArgs {
-    /// Which; the start of its id is enough, and where one waits alone it may be left out.
+    /// Which one: the start of its id is enough. It may be left out where only one waits.
     #[arg(value_name = "ID")]
     pub id: Option<String>,
 }
@@ -64,6 +64,11 @@ pub(crate) async fn run(context: &Context<'_>, args: ApprovalsArgs) -> Outcome {
         output.answer_json(&list.pending)?;
     } else {
         output.answer(&render(&list.pending, Timestamp::now(), output.paint_out))?;
+        if let Some(why) = &list.webhook_failure {
+            output.note(&format!(
+                "the webhook did not take the last notification: {why}"
+            ));
+        }
     }
     Ok(())
 }
@@ -145,7 +150,9 @@ async fn find(brokerd: &Client, id: Option<&str>) -> Result<Approval, Failure> {
         )
         .hint("`boxmaker approvals` lists them; name one by its id")
         .into()),
-        (None, _, None) => Err(Problem::new(Code::NotFound, "No approval waits for you").into()),
+        (None, _, None) => Err(Problem::new(Code::NotFound, "No approval waits for you")
+            .hint("`boxmaker approvals --watch` shows each as it comes")
+            .into()),
         (None, _, Some(id)) => {
             let id = ApprovalId::new(id).map_err(|error| {
                 Problem::new(Code::BadUsage, "The id is not valid").detail(error.to_string())

@@ -11,7 +11,7 @@ use bxcore::grant::{Approval, Grant};
 use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::problem::Problem;
-use bxcore::tool::{CORE_TOOLS, ToolName, ToolSpec, is_loopds_own};
+use bxcore::tool::{ToolName, ToolSpec};
 use bxcore::wire::brokerd::{ExplainRequest, Rule, Step, Verdict, Walk};
 use bxkit::exit;
 use clap::{Args, Subcommand};
@@ -133,11 +133,12 @@ fn names_a_path(arguments: Option<&str>) -> bool {
 
 /// The walk of a tool that loopd answers itself: nobody decides it.
 fn own_walk(tool: &ToolName) -> Option<Walk> {
-    if !is_loopds_own(tool.as_str()) {
-        return None;
-    }
+    LOOPDS_OWN.iter().find(|(name, _)| *name == tool.as_str())?;
     let because = match tool.as_str() {
         "call_tool" => "loopd's own: it stands for another tool, and that one is decided",
+        "subagent" => {
+            "loopd's own: it runs unless [guardrails] deny it, and the helper may do no more than who asks"
+        }
         _ => "loopd's own tool: it runs without a grant, and nothing of it leaves the session",
     };
     let step = Step {
@@ -152,10 +153,22 @@ fn own_walk(tool: &ToolName) -> Option<Walk> {
     })
 }
 
+/// What loopd answers itself, which brokerd therefore does not list.
+const LOOPDS_OWN: [(&str, &str); 5] = [
+    ("ask_memory", "Answers a question from memory."),
+    (
+        "call_tool",
+        "Calls a tool that was found; that one is decided.",
+    ),
+    ("clock", "Tells date and time."),
+    ("find_tool", "Finds tools by what they do."),
+    ("subagent", "Has a helper work on a part of the task."),
+];
+
 fn render_tools(specs: &[ToolSpec], paint: Paint) -> String {
     let mut table = Table::new(&["tool", "needs", "what it does"], paint);
-    for name in CORE_TOOLS.into_iter().filter(|name| is_loopds_own(name)) {
-        table.row([name, "nothing", "(loopd's own)"]);
+    for (name, does) in LOOPDS_OWN {
+        table.row([name, "nothing", does]);
     }
     for spec in specs {
         let tags: Vec<&str> = spec.tags.iter().map(|tag| tag.name()).collect();
@@ -218,6 +231,7 @@ pub(super) fn no_record(seq: u64) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bxcore::tool::{BUILT_IN_TOOLS, is_loopds_own};
 
     #[test]
     fn labels_are_read_as_they_are_typed() {
@@ -245,6 +259,15 @@ mod tests {
         clock may run
         ");
         assert!(own_walk(&ToolName::new("read_file").unwrap()).is_none());
+    }
+
+    #[test]
+    fn every_tool_of_loopds_is_listed() {
+        let own = BUILT_IN_TOOLS
+            .into_iter()
+            .filter(|name| is_loopds_own(name));
+        let listed: Vec<&str> = LOOPDS_OWN.iter().map(|(name, _)| *name).collect();
+        assert_eq!(own.collect::<Vec<_>>(), listed);
     }
 
     #[test]

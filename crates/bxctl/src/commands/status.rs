@@ -1,11 +1,13 @@
 //! `status`: what runs.
 
+use crate::changed;
 use crate::connection::{Connection, not_running};
 use crate::context::Context;
 use crate::failure::Outcome;
 use crate::output::{Paint, Style, Table, duration};
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::supervisor::{Lifetime, ProcessState, Status};
+use bxkit::home::Home;
 use serde_json::json;
 
 pub(crate) async fn run(context: &Context<'_>) -> Outcome {
@@ -26,27 +28,43 @@ pub(crate) async fn run(context: &Context<'_>) -> Outcome {
         value["providers"] = json!(providers);
         context.output.answer_json(&value)?;
     } else {
-        context
-            .output
-            .answer(&render(&status, &backends, context.output.paint_out))?;
+        context.output.answer(&render(
+            &status,
+            &place(context.home),
+            &backends,
+            context.output.paint_out,
+        ))?;
         let table = super::backend::render_providers(&providers, context.output.paint_out);
         if !table.is_empty() {
             context.output.answer(&format!("\n{table}"))?;
         }
+        changed::tell(context);
     }
     Ok(())
 }
 
-fn render(status: &Status, backends: &[BackendInfo], paint: Paint) -> String {
+/// Where everything is: in one folder, or in the usual places.
+fn place(home: &Home) -> String {
+    let (configuration, state) = (home.config_dir(), home.state_dir());
+    match configuration.parent() {
+        Some(root) if state.parent() == Some(root) => format!("home {}", root.display()),
+        _ => format!(
+            "configuration {}, state {}",
+            configuration.display(),
+            state.display()
+        ),
+    }
+}
+
+fn render(status: &Status, place: &str, backends: &[BackendInfo], paint: Paint) -> String {
     let lifetime = match status.lifetime {
         Lifetime::Foreground => "until stopped",
         Lifetime::Background => "in the background, leaves when idle",
     };
     let mut text = format!(
-        "Boxmaker {} is up for {} ({lifetime})\nhome {}, process {}\n\n",
+        "Boxmaker {} is up for {} ({lifetime})\n{place}, process {}\n\n",
         status.version,
         duration(status.up_ms),
-        status.home,
         status.pid
     );
     let mut table = Table::new(
@@ -123,7 +141,7 @@ mod tests {
             up_ms: 61_000,
             problem: None,
         };
-        insta::assert_snapshot!(render(&status, &[], Paint::Plain), @"
+        insta::assert_snapshot!(render(&status, "home /h", &[], Paint::Plain), @"
         Boxmaker 0.1.0 is up for 1 min 1 s (in the background, leaves when idle)
         home /h, process 11
 

@@ -2,15 +2,19 @@
 
 use super::finding::{Finding, Level};
 use super::servers::servers;
+use crate::changed;
 use crate::commands::backend::{is_fine, probe, providers, spent};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::failure::Failure;
+use bxcore::wire::approval::Approvals;
 use bxcore::wire::inferproxy::{BackendInfo, BackendState, ProbeReport};
 use bxcore::wire::loopd::{SessionRow, SessionStatus};
 use bxcore::wire::memoryd::MemoryListing;
 use bxcore::wire::provider::ProviderInfo;
 use bxcore::wire::supervisor::{ProcessState, Status};
+use bxkit::home::Home;
+use std::path::PathBuf;
 
 /// How many sessions that can't be read are named.
 const MAX_NAMED_SESSIONS: usize = 5;
@@ -29,6 +33,7 @@ pub(crate) async fn running(
             &error.problem(),
         )],
     };
+    findings.extend(changed_since(context.home));
     let sessions = connection
         .loopd
         .get::<Vec<SessionRow>>("/v1/sessions")
@@ -41,6 +46,7 @@ pub(crate) async fn running(
         Ok(listing) => memory(&listing),
         Err(error) => vec![Finding::problem(Level::Fail, "memory", &error.problem())],
     });
+    findings.extend(webhook(connection).await);
     findings.extend(providers(connection).await.iter().map(provider));
     findings.extend(servers(connection).await);
     let backends: Vec<BackendInfo> = match connection.inferproxy.get("/v1/backends").await {
@@ -67,6 +73,30 @@ pub(crate) async fn running(
         }
     }
     findings
+}
+
+/// Whether the owner is told elsewhere of what waits, where that is wanted.
+async fn webhook(connection: &Connection) -> Option<Finding> {
+    // A brokerd that does not answer has a line of its own.
+    let approvals: Approvals = connection.brokerd.get("/v1/approvals").await.ok()?;
+    let why = approvals.webhook_failure?;
+    let waiting = approvals.pending.len();
+    let found = format!("the last notification was not delivered ({why}); {waiting} calls wait");
+    let todo =
+        "look at `[approvals.webhook]` in brokerd.toml; `boxmaker approvals` lists what waits";
+    Some(Finding::warn("approvals", found, todo))
+}
+
+/// What was changed after it had been read.
+fn changed_since(home: &Home) -> Vec<Finding> {
+    let shown =
+        |file: PathBuf| format!("{} was changed after Boxmaker had started", file.display());
+    let files = changed::configuration(home).into_iter();
+    let files = files.map(|file| Finding::warn("configuration", shown(file), changed::START_AGAIN));
+    let todo = format!("{}, unless brokerd got SIGHUP since", changed::START_AGAIN);
+    let secrets = changed::secrets(home).into_iter();
+    let secrets = secrets.map(|file| Finding::warn("secrets", shown(file), &todo));
+    files.chain(secrets).collect()
 }
 
 fn roles(status: &Status) -> Vec<Finding> {

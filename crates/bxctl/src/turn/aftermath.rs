@@ -52,7 +52,7 @@ pub(super) async fn wait(
                 Ok(None) => {}
                 Ok(Some(problem)) => return Err(problem.into()),
                 // It stops when everything does: then nobody starts it again.
-                Err(_) => return Err(gone(session)),
+                Err(_) => return Err(stopped(session)),
             },
         }
         let late = seen.elapsed() > Duration::from_secs(RETURN_WITHIN_SECS)
@@ -73,6 +73,19 @@ pub(super) fn gone(session: &SessionId) -> Failure {
     .detail("loopd went away; it goes on with the turn when it is back")
     .hint(format!(
         "`boxmaker session log {session}` shows how it ended"
+    ))
+    .into()
+}
+
+/// What is said where everything was stopped under a turn.
+fn stopped(session: &SessionId) -> Failure {
+    Problem::new(
+        Code::RoleUnreachable,
+        "Boxmaker was stopped before the turn had ended",
+    )
+    .detail("the turn goes on at the next start, and asks again what it was asking you")
+    .hint(format!(
+        "any command starts it; `boxmaker session log {session}` shows how the turn ended"
     ))
     .into()
 }

@@ -46,16 +46,24 @@ impl Asking {
             let seen: Approval = brokerd.get(&format!("/v1/approvals/{id}")).await?;
             output.note_raw(&sanitize(&seen.shown));
             output.note_raw("Let it run, once? [y/N] ");
-            let said = match reply().await {
-                Ok(Some(reply)) if matches!(reply.as_str(), "y" | "yes") => Said::Approve,
-                Ok(Some(_)) => Said::Deny,
-                // Nobody types any more; whoever is elsewhere may still answer.
-                Ok(None) | Err(_) => {
-                    output.note(&format!("\nit still waits: `boxmaker approve {id}`"));
-                    return Ok(None);
-                }
-            };
-            Ok(Some(Replied { seen, said }))
+            loop {
+                let said = match reply().await {
+                    Ok(Some(reply)) => match reply.as_str() {
+                        "y" | "yes" => Said::Approve,
+                        "n" | "no" | "" => Said::Deny,
+                        _ => {
+                            output.note_raw("Say y or n. Let it run, once? [y/N] ");
+                            continue;
+                        }
+                    },
+                    // Nobody types any more; whoever is elsewhere may still answer.
+                    Ok(None) | Err(_) => {
+                        output.note(&format!("\nit still waits: `boxmaker approve {id}`"));
+                        return Ok(None);
+                    }
+                };
+                return Ok(Some(Replied { seen, said }));
+            }
         });
     }
 

@@ -51,7 +51,9 @@ pub(crate) async fn follow(
                     Err(_) if turn.place().is_some() => break,
                     Err(error) => return Err(error),
                 };
-                asking_of(context, connection, &event, &mut asking, &mut progress);
+                if asking_of(context, connection, &event, &mut asking, &mut progress) {
+                    progress.note(if turn.stop_asked { "\n(taken back)" } else { "\n(the question is answered, or void)" });
+                }
                 if let Some(view) = &mut view {
                     for piece in view.on(&event) {
                         // A question has the terminal for itself.
@@ -165,17 +167,20 @@ async fn next(events: &mut EventStream) -> Result<Option<TurnEvent>, Failure> {
         })
 }
 
-/// Puts the question that an event asks for, on a terminal; takes it back when its call has ended.
+/// Puts the question that an event asks for, on a terminal; takes it back when its call has ended,
+/// and gives whether that was without a reply from here.
 fn asking_of(
     context: &Context<'_>,
     connection: &Connection,
     event: &TurnEvent,
     asking: &mut Asking,
     progress: &mut Progress,
-) {
+) -> bool {
     match event {
         // A helper's question is asked here as well: nobody else follows it.
-        TurnEvent::Child { event, .. } => asking_of(context, connection, event, asking, progress),
+        TurnEvent::Child { event, .. } => {
+            return asking_of(context, connection, event, asking, progress);
+        }
         TurnEvent::Approval { call, awaiting, .. } => {
             let output = context.output;
             if Asking::is_possible(&output) {
@@ -186,11 +191,10 @@ fn asking_of(
                 output.note(&json!(event).to_string());
             }
         }
-        TurnEvent::ToolResult { call, .. } if asking.ended(*call) => {
-            progress.note("\n(the question is answered, or void)");
-        }
+        TurnEvent::ToolResult { call, .. } => return asking.ended(*call),
         _ => {}
     }
+    false
 }
 
 /// Tells brokerd what the person said; what kept it from counting, if something did.

@@ -5,11 +5,13 @@
 //! beside the answer in both cases.
 
 use crate::output::{Blocks, Paint, Sanitizer, Style, one_line, render_markdown};
+use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxcore::transcript::CallOutcome;
 use bxcore::usage::Usage;
 use bxcore::wire::approval::Awaiting;
 use bxcore::wire::loopd::{TurnEvent, TurnReport, WaitReason};
+use jiff::Timestamp;
 
 /// The longest line about a tool call, in characters.
 const MAX_CALL_CHARS: usize = 160;
@@ -57,6 +59,8 @@ pub(crate) struct Looks {
 #[derive(Debug)]
 pub(crate) struct View {
     looks: Looks,
+    /// Whose turn it is, once it has begun.
+    session: Option<SessionId>,
     sanitizer: Sanitizer,
     blocks: Blocks,
     /// Whether part of the current answer is on the terminal.
@@ -69,6 +73,7 @@ impl View {
     pub(crate) fn new(looks: Looks) -> Self {
         Self {
             looks,
+            session: None,
             sanitizer: Sanitizer::default(),
             blocks: Blocks::default(),
             shown: false,
@@ -80,7 +85,10 @@ impl View {
     pub(crate) fn on(&mut self, event: &TurnEvent) -> Vec<Piece> {
         match event {
             TurnEvent::Waiting { reason } => vec![Piece::Wait(waiting(reason))],
-            TurnEvent::Started { backend, .. } => {
+            TurnEvent::Started {
+                backend, session, ..
+            } => {
+                self.session = Some(session.clone());
                 vec![Piece::Status(format!("{backend} is asked …"))]
             }
             TurnEvent::Prefill { progress } => vec![Piece::Status(format!(
@@ -105,12 +113,15 @@ impl View {
             }
             TurnEvent::Approval { awaiting, .. } => vec![Piece::Wait(approval(awaiting))],
             TurnEvent::ToolResult {
+                tool,
                 outcome,
                 code,
                 preview,
                 ..
             } => {
-                vec![Piece::Note(self.result(*outcome, code.as_ref(), preview))]
+                let line = self.result(tool.as_str(), *outcome, *code, preview);
+                let way = code.and_then(|code| self.way_on(tool.as_str(), code));
+                std::iter::once(line).chain(way).map(Piece::Note).collect()
             }
             TurnEvent::Label { label } => {
                 let text = format!("the session is now {label}");
@@ -142,7 +153,9 @@ impl View {
             }
             other => {
                 // None of these changes what is shown of the answer.
-                let pieces = Self::new(self.looks).on(other);
+                let mut view = Self::new(self.looks);
+                view.session = Some(session.clone());
+                let pieces = view.on(other);
                 pieces.into_iter().map(Piece::indented).collect()
             }
         }
@@ -203,25 +216,52 @@ impl View {
 
     fn result(
         &self,
+        tool: &str,
         outcome: CallOutcome,
-        code: Option<&bxcore::code::Code>,
+        code: Option<Code>,
         preview: &str,
     ) -> String {
         let (style, word) = match outcome {
+            CallOutcome::Ok if is_failed_command(tool, preview) => (Style::Warn, "ran"),
             CallOutcome::Ok => (Style::Good, "ok"),
             CallOutcome::Failed => (Style::Bad, "failed"),
             CallOutcome::Denied => (Style::Warn, "denied"),
             CallOutcome::Interrupted => (Style::Warn, "interrupted"),
         };
         let word = self.looks.paint_err.paint(style, word);
+        // A denial says its code in its text as well, for the model; here it stands in front.
+        let preview = match code {
+            Some(code) => preview.replacen(&format!(" ({code})"), "", 1),
+            None => preview.to_owned(),
+        };
         let code = code.map(|code| format!(" [{code}]")).unwrap_or_default();
-        let preview = one_line(preview, MAX_CALL_CHARS);
+        let preview = one_line(&preview, MAX_CALL_CHARS);
         let line = format!(
             "  {word}{code} {}",
             self.looks.paint_err.paint(Style::Dim, &preview)
         );
         line.trim_end().to_owned()
     }
+
+    /// What the owner can do about a call that their rules kept from running.
+    fn way_on(&self, tool: &str, code: Code) -> Option<String> {
+        let by_rules = matches!(
+            code,
+            Code::NoGrant | Code::TaintTooHigh | Code::UntrustedSession | Code::DeniedByGuardrail
+        );
+        let session = self.session.as_ref().filter(|_| by_rules)?;
+        let tool = one_line(tool, MAX_CALL_CHARS);
+        let text = format!("  → boxmaker grants explain {tool} --session {session}");
+        Some(self.looks.paint_err.paint(Style::Dim, &text))
+    }
+}
+
+/// Whether a command ran and said by its exit code that it failed: the call did what it should.
+fn is_failed_command(tool: &str, preview: &str) -> bool {
+    let exit = preview
+        .strip_prefix("[exit code ")
+        .filter(|_| tool == "shell");
+    exit.is_some_and(|code| !code.starts_with('0'))
 }
 
 /// The end of a text that is being written, as one line.
@@ -233,7 +273,13 @@ fn tail(text: &str) -> String {
 
 fn approval(awaiting: &Awaiting) -> String {
     let Awaiting { approval, expires } = awaiting;
-    format!("waiting for your approval until {expires}: `boxmaker approve {approval}`")
+    let until = match expires.parse::<Timestamp>() {
+        Ok(expires) => expires.strftime("%H:%M UTC").to_string(),
+        Err(_) => expires.clone(),
+    };
+    format!(
+        "waiting for your approval until {until}: `boxmaker approve {approval}` or `boxmaker deny {approval}`"
+    )
 }
 
 fn waiting(reason: &WaitReason) -> String {
@@ -300,189 +346,4 @@ pub(crate) fn cost(usd: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    fn looks(live: bool) -> Looks {
-        Looks {
-            live,
-            paint_out: Paint::Plain,
-            paint_err: Paint::Plain,
-            columns: 40,
-        }
-    }
-
-    /// The pieces of a whole turn, one a line.
-    fn show(live: bool, events: &[Value]) -> String {
-        let mut view = View::new(looks(live));
-        let mut text = String::new();
-        for event in events {
-            let event: TurnEvent = serde_json::from_value(event.clone()).unwrap();
-            for piece in view.on(&event) {
-                let (kind, piece) = match piece {
-                    Piece::Out(piece) => ("out   ", piece),
-                    Piece::Note(piece) => ("note  ", piece),
-                    Piece::Status(piece) => ("status", piece),
-                    Piece::Wait(piece) => ("wait  ", piece),
-                };
-                text.push_str(&format!("{kind} {piece:?}\n"));
-            }
-        }
-        text
-    }
-
-    fn end(outcome: &str, answer: &str) -> Value {
-        json!({"type": "end", "report": {
-            "session": "chat-1", "outcome": outcome, "answer": answer,
-            "label": {"class": "private", "untrusted": false}, "calls": [],
-            "usage": {"model_calls": 2, "prompt_tokens": 300, "completion_tokens": 20, "cache_n": 250},
-            "cost_usd": "0.000000"
-        }})
-    }
-
-    fn a_turn() -> Vec<Value> {
-        vec![
-            json!({"type": "waiting", "reason": {"for": "slot", "ahead": 2}}),
-            json!({"type": "started", "session": "chat-1", "turn": 1, "backend": "local"}),
-            json!({"type": "prefill", "progress": {"total": 300, "processed": 64}}),
-            json!({"type": "reasoning", "text": "hm\u{1b}[2J"}),
-            json!({"type": "delta", "text": "Let me look.\n\nNow"}),
-            json!({"type": "retract"}),
-            json!({"type": "tool_call", "call": 1, "tool": "read_file", "arguments": "{\"path\":\"a\u{1b}[31m\"}"}),
-            json!({"type": "tool_result", "call": 1, "tool": "read_file", "outcome": "ok", "preview": "line\nline"}),
-            json!({"type": "tool_call", "call": 2, "tool": "shell", "arguments": "{}"}),
-            json!({"type": "tool_result", "call": 2, "tool": "shell", "outcome": "denied", "code": "no-grant", "preview": ""}),
-            json!({"type": "label", "label": {"class": "private", "untrusted": true}}),
-            json!({"type": "delta", "text": "# It is\n\n"}),
-            json!({"type": "delta", "text": "**done**\u{1b}]0;x\u{7}"}),
-            end("completed", "# It is\n\n**done**\u{1b}]0;x\u{7}"),
-        ]
-    }
-
-    #[test]
-    fn a_turn_on_a_terminal() {
-        insta::assert_snapshot!(show(true, &a_turn()), @r#"
-        wait   "waiting for a slot: 2 ahead"
-        status "local is asked …"
-        status "reading: 64 of 300 tokens"
-        status "thinking: hm"
-        out    "Let me look.\n"
-        status "writing: Now"
-        note   "(the above was no answer yet)"
-        note   "→ read_file {\"path\":\"a\"}"
-        status "read_file runs …"
-        note   "  ok line line"
-        note   "→ shell {}"
-        status "shell runs …"
-        note   "  denied [no-grant]"
-        note   "the session is now private, untrusted"
-        status "writing: # It is"
-        out    "\nIt is\n"
-        status "writing: **done**"
-        out    "\ndone\n"
-        "#);
-    }
-
-    #[test]
-    fn a_turn_into_a_pipe_is_the_bare_answer() {
-        insta::assert_snapshot!(show(false, &a_turn()), @r##"
-        wait   "waiting for a slot: 2 ahead"
-        status "local is asked …"
-        status "reading: 64 of 300 tokens"
-        status "thinking: hm"
-        note   "→ read_file {\"path\":\"a\"}"
-        status "read_file runs …"
-        note   "  ok line line"
-        note   "→ shell {}"
-        status "shell runs …"
-        note   "  denied [no-grant]"
-        note   "the session is now private, untrusted"
-        out    "# It is\n\n**done**\n"
-        "##);
-    }
-
-    #[test]
-    fn an_answer_that_was_never_streamed_is_shown_once() {
-        insta::assert_snapshot!(show(true, &[end("completed", "so *it* is")]), @r#"out    "so it is\n""#);
-        assert_eq!(show(true, &[end("failed", "")]), "");
-        assert_eq!(show(false, &[end("failed", "")]), "");
-    }
-
-    #[test]
-    fn a_helper_is_seen_at_work_and_its_helpers_too() {
-        let of = |session: &str, event: Value| json!({"type": "child", "session": session, "event": event});
-        let mut report = end("completed", "six");
-        report["report"]["session"] = "sub-chat-1-1".into();
-        let events = [
-            json!({"type": "tool_call", "call": 1, "tool": "subagent", "arguments": "{}"}),
-            of(
-                "sub-chat-1-1",
-                json!({"type": "started", "session": "sub-chat-1-1", "turn": 1, "backend": "local"}),
-            ),
-            of(
-                "sub-chat-1-1",
-                json!({"type": "tool_call", "call": 1, "tool": "read_file", "arguments": "{}"}),
-            ),
-            of(
-                "sub-chat-1-1",
-                of(
-                    "sub-sub-chat-1-1-2",
-                    json!({"type": "tool_call", "call": 1, "tool": "clock", "arguments": "{}"}),
-                ),
-            ),
-            of("sub-chat-1-1", json!({"type": "delta", "text": "six"})),
-            of("sub-chat-1-1", report),
-        ];
-        insta::assert_snapshot!(show(true, &events), @r#"
-        note   "→ subagent {}"
-        status "subagent runs …"
-        note   "  ⤷ sub-chat-1-1 begins"
-        note   "    → read_file {}"
-        status "read_file runs …"
-        note   "        → clock {}"
-        status "clock runs …"
-        status "sub-chat-1-1 works …"
-        note   "  ⤷ sub-chat-1-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written"
-        "#);
-    }
-
-    #[test]
-    fn every_wait_has_its_words() {
-        let reasons = [
-            json!({"for": "session"}),
-            json!({"for": "loading"}),
-            json!({"for": "draining"}),
-            json!({"for": "retry-after", "ms": 2000}),
-            json!({"for": "again"}),
-        ];
-        let mut events: Vec<Value> = reasons
-            .iter()
-            .map(|reason| json!({"type": "waiting", "reason": reason}))
-            .collect();
-        let awaiting = json!({"approval": "0a1b2c3d", "expires": "2026-12-01T11:00:00Z"});
-        events.push(json!({"type": "approval", "call": 1, "tool": "shell", "awaiting": awaiting}));
-        insta::assert_snapshot!(show(true, &events), @r#"
-        wait   "waiting: another turn holds the session"
-        wait   "waiting: the server loads its model"
-        wait   "waiting: the server still ends a request that was stopped"
-        wait   "waiting: the server asked for a pause of 2 s"
-        wait   "the way to the model broke off in the middle: the answer starts again"
-        wait   "waiting for your approval until 2026-12-01T11:00:00Z: `boxmaker approve 0a1b2c3d`"
-        "#);
-    }
-
-    #[test]
-    fn the_summary_has_label_and_cost() {
-        let TurnEvent::End { report } = serde_json::from_value(end("completed", "x")).unwrap()
-        else {
-            panic!("not an end");
-        };
-        insta::assert_snapshot!(summary(&report), @"chat-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written");
-        let mut report = report;
-        report.cost_usd = "0.001500".into();
-        report.usage.prompt_tokens += 2_603;
-        report.usage.assumed_tokens = 2_603;
-        insta::assert_snapshot!(summary(&report), @"chat-1 · completed · private · 2 model calls, 300 tokens read (250 cached), 20 written, 2603 more charged for what broke off, the most it can have used · $0.001500");
-    }
-}
+mod tests;

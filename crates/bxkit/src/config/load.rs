@@ -56,11 +56,27 @@ pub fn parse<T: DeserializeOwned>(
             path,
             text,
             span,
-            &format!("`{}`: {}", invalid.key, invalid.why),
+            &format!("{}: {}", as_written(&invalid.key), invalid.why),
             invalid.hint,
         )
     })?;
     Ok(table)
+}
+
+/// A key as a person finds it in the file: tables of a list are counted from 1, as they are
+/// everywhere else.
+fn as_written(key: &str) -> String {
+    let mut parts = key.splitn(3, '.');
+    let listed = (
+        parts.next(),
+        parts.next().map(str::parse::<usize>),
+        parts.next(),
+    );
+    match listed {
+        (Some(list), Some(Ok(index)), Some(rest)) => format!("{list} {}: `{rest}`", index + 1),
+        (Some(list), Some(Ok(index)), None) => format!("{list} {}", index + 1),
+        _ => format!("`{key}`"),
+    }
 }
 
 /// Reads the text of a configuration file; none where there is no file.
@@ -110,5 +126,23 @@ fn unsafe_because(found: &Metadata) -> Option<&'static str> {
         Some("group or others may write it")
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_written;
+
+    #[test]
+    fn tables_of_a_list_are_counted_from_one() {
+        for (key, expect) in [
+            ("tokens", "`tokens`"),
+            ("guardrails.usd", "`guardrails.usd`"),
+            ("grant.4.hosts", "grant 5: `hosts`"),
+            ("grant.0", "grant 1"),
+            ("mcp.1.environment.A", "mcp 2: `environment.A`"),
+        ] {
+            assert_eq!(as_written(key), expect);
+        }
     }
 }

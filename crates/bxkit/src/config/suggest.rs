@@ -17,15 +17,17 @@ pub(super) fn suggestion(message: &str) -> Option<(&str, String)> {
     }
     let written = in_ticks(unknown).next()?;
     let known: Vec<&str> = in_ticks(expected).collect();
-    if let Some(nearest) = nearest(written, &known) {
-        return Some((unknown, format!("did you mean `{nearest}`?")));
+    (!known.is_empty()).then(|| (unknown, instead_of(written, &known)))
+}
+
+/// What to write instead of a word that isn't known: the nearest of the known ones, or all of them.
+pub fn instead_of(written: &str, known: &[&str]) -> String {
+    if let Some(nearest) = nearest(written, known) {
+        return format!("did you mean `{nearest}`?");
     }
-    let listed: Vec<String> = known
-        .iter()
-        .take(MAX_LISTED)
-        .map(|word| format!("`{word}`"))
-        .collect();
-    (!listed.is_empty()).then(|| (unknown, format!("known here: {}", listed.join(", "))))
+    let listed = known.iter().take(MAX_LISTED);
+    let listed: Vec<String> = listed.map(|word| format!("`{word}`")).collect();
+    format!("known here: {}", listed.join(", "))
 }
 
 /// The known word most like the written one, if any is like it at all.

@@ -215,7 +215,7 @@ fn a_value_that_the_role_refuses_is_shown_at_its_place() {
         shown("[[backend]]\nname = \"a\"\nkind = \"open-ai\"\n[[backend]]\nname = \"\"\nkind = \"open-ai\"\n"),
         @r#"
     error[config-invalid]: A configuration file is wrong
-      loopd.toml:5:8: `backend.1.name`: it is empty
+      loopd.toml:5:8: backend 2: `name`: it is empty
         |
       5 | name = ""
         |        ^^

@@ -1,7 +1,8 @@
 //! `[guardrails]`: limits of every session that the owner or a door starts.
 
-use bxcore::guardrails::{Limits, ToolRules};
+use bxcore::guardrails::{Limits, ToolRules, can_match, known_entries};
 use bxcore::money::Usd;
+use bxkit::config::{InvalidValue, instead_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -45,6 +46,24 @@ impl Guardrails {
             tokens: self.daily_tokens,
             usd: self.daily_usd.map(|usd| usd.0),
         }
+    }
+
+    /// Refuses an entry that no tool could match: a slip in a rule would leave it void.
+    pub(super) fn check(&self) -> Result<(), InvalidValue> {
+        let none = BTreeSet::new();
+        for (key, entries) in [
+            ("allow", self.allow.as_ref().unwrap_or(&none)),
+            ("deny", &self.deny),
+            ("approval_required", &self.approval_required),
+        ] {
+            if let Some(entry) = entries.iter().find(|entry| !can_match(entry)) {
+                let known: Vec<&str> = known_entries().collect();
+                let why = format!("`{entry}` is neither a tool nor a risk tag");
+                let error = InvalidValue::new(format!("guardrails.{key}"), why);
+                return Err(error.hint(instead_of(entry, &known)));
+            }
+        }
+        Ok(())
     }
 
     /// The rules that brokerd judges the session's tool calls by.

@@ -24,6 +24,7 @@ impl Core {
         Ok(Approvals {
             version: *self.approving.version.borrow(),
             pending,
+            webhook_failure: None,
         })
     }
 

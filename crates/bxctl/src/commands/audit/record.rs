@@ -6,6 +6,7 @@ use bxcore::label::Label;
 use bxcore::wire::brokerd::{Step, Walk};
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// What a person is shown of a record. A later version may have more kinds and members.
 #[derive(Debug, Default, Deserialize)]
@@ -16,6 +17,8 @@ struct Record {
     kind: String,
     session: Option<String>,
     call: Option<u64>,
+    /// Of an outcome: the record of its intent.
+    intent: Option<u64>,
     tool: Option<String>,
     label: Option<Label>,
     grant: Option<usize>,
@@ -52,13 +55,23 @@ pub(super) fn table(records: &[Value], paint: Paint) -> String {
     }
     let heads = ["seq", "time", "kind", "session", "tool", "result"];
     let mut table = Table::new(&heads, paint);
-    for record in records.iter().map(Record::read) {
+    let records: Vec<Record> = records.iter().map(Record::read).collect();
+    // An outcome names its intent, and that what it is about.
+    let by_seq: BTreeMap<u64, &Record> = records.iter().map(|one| (one.seq, one)).collect();
+    for record in &records {
+        let intent = record.intent.and_then(|seq| by_seq.get(&seq));
+        let tool = record.tool.as_deref();
+        let tool = tool.or_else(|| intent.and_then(|intent| intent.tool.as_deref()));
+        let kind = match record.intent {
+            Some(seq) => format!("{} of {seq}", record.kind),
+            None => record.kind.clone(),
+        };
         table.row([
             record.seq.to_string().as_str(),
             &record.ts,
-            &record.kind,
+            &kind,
             record.session.as_deref().unwrap_or("-"),
-            record.tool.as_deref().unwrap_or("-"),
+            tool.unwrap_or("-"),
             &record.result(),
         ]);
     }
