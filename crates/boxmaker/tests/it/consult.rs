@@ -4,12 +4,12 @@
 mod keys;
 mod kills;
 
-use crate::support::{audit_records, verify_audit};
+use crate::support::{audit_records, files_with, verify_audit};
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
 use bxtest::provider::{Answer, Provider};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SECRET: &str = "sk-canary-0815-house";
 const GRANT: &str = "[[grant]]\ntool = \"consult\"\nmax_taint = \"private\"\n";
@@ -133,6 +133,32 @@ fn a_model_finds_consult_asks_and_the_turn_pays_for_it() {
     assert_eq!((of_consult("intent"), of_consult("deny")), (2, 1));
     verify_audit(&house.home);
     house.server.assert_clean();
+}
+
+/// A service that sends back what it got, key and all, gets it into no file and no model.
+#[test]
+fn a_key_that_comes_back_is_blotted_out() {
+    let encoded = "c2stY2FuYXJ5LTA4MTUtaG91c2U";
+    let said = format!("You sent: Bearer {SECRET}, which is {encoded}.");
+    let house = House::new("", move |_| Answer::says(&said, 1000, 200));
+    let up = house.home.up();
+    let asked = house.ask("chat-back");
+    assert_eq!(asked["cost_usd"], "0.006000", "{asked}");
+    let last = house.server.requests().pop().unwrap();
+    let read = json!(last.request.messages()).to_string();
+    assert!(
+        read.contains("Bearer [the secret elsewhere], which is"),
+        "{read}"
+    );
+    assert_eq!(up.terminate().code(), Some(0));
+    for text in [SECRET, encoded] {
+        assert!(!read.contains(text), "{read}");
+        assert_eq!(files_with(&house.home, text), Vec::<PathBuf>::new());
+    }
+    assert_ne!(
+        files_with(&house.home, "the secret elsewhere"),
+        Vec::<PathBuf>::new()
+    );
 }
 
 /// What was captured on the wire is what is on record, and a changed byte is found.

@@ -1,12 +1,15 @@
 //! A session that a model elsewhere leads: allowed, streamed, paid and on record, in the whole
 //! house; and what is never sent.
 
-use crate::support::{MOST_CALLS, audit_records, killed_at_call, up_with_fault, verify_audit};
+use crate::support::{
+    MOST_CALLS, audit_records, files_with, killed_at_call, up_with_fault, verify_audit,
+};
 use bxtest::fault::{FaultPoint, Inject, Strace};
 use bxtest::home::{BackendConfig, Output, TestHome};
 use bxtest::llama::{LlamaServer, Reply};
 use bxtest::provider::{Answer, Provider, Seen, StreamEnd, event};
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
 const SECRET: &str = "sk-canary-0816-house";
 const GRANT: &str = "[[grant]]\ntool = \"provider:big\"\n";
@@ -266,6 +269,13 @@ fn what_the_other_side_does_wrong_ends_the_turn_with_one_request() {
             true,
         ),
         (
+            // In pieces, as every answer comes.
+            Answer::streams(&format!("You sent {SECRET}."), 10, 5),
+            "secret",
+            "provider-failed",
+            true,
+        ),
+        (
             Answer::Stream(vec![hello()], StreamEnd::Silence),
             "stalled",
             "provider-failed",
@@ -284,6 +294,7 @@ fn what_the_other_side_does_wrong_ends_the_turn_with_one_request() {
         assert_eq!(report["cost_usd"] != "0.000000", costs, "{class}: {report}");
         assert_eq!(house.provider.connections(), 1, "{class}");
         assert_eq!(up.terminate().code(), Some(0), "{class}");
+        assert_eq!(files_with(&house.home, SECRET), Vec::<PathBuf>::new());
         house.compare();
     }
 }

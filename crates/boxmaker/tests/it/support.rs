@@ -209,3 +209,23 @@ pub(crate) fn killed_at_call(home: &TestHome, number: usize, turn: impl FnOnce()
     assert_eq!(home.up().terminate().code(), Some(0), "call {number}");
     survived
 }
+
+/// The files of a home, its secrets aside, in which a text stands.
+pub(crate) fn files_with(home: &TestHome, text: &str) -> Vec<PathBuf> {
+    let secrets = home.state_dir().join("secrets");
+    let mut folders = vec![home.config_dir(), home.state_dir()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() && path != secrets {
+                folders.push(path);
+            } else if let Ok(bytes) = std::fs::read(&path)
+                && bytes.windows(text.len()).any(|at| at == text.as_bytes())
+            {
+                found.push(path);
+            }
+        }
+    }
+    found
+}

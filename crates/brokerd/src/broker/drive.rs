@@ -68,7 +68,11 @@ impl Broker {
                 let key = ticket.key.clone();
                 let mut ticket = ticket;
                 let output = match ticket.errand.take() {
-                    Some(errand) => self.send(errand).await,
+                    Some(errand) => {
+                        let output = self.send(errand).await;
+                        let text = self.secrets.blotted(output.text);
+                        Output { text, ..output }
+                    }
                     None => self.run(*ticket).await,
                 };
                 Box::new(self.ask(|reply| Job::Finish { key, output, reply }).await?)

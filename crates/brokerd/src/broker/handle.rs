@@ -12,6 +12,7 @@ use crate::fetch::Fetcher;
 use crate::mcp::Servers;
 use crate::memory::Memory;
 use crate::sandbox::Sandbox;
+use crate::secrets::Secrets;
 use crate::tools::{Places, Workspaces};
 use bxcore::audit::Checkpoint;
 use bxcore::code::Code;
@@ -46,6 +47,7 @@ pub struct Broker {
     pub(super) memory: Option<Memory>,
     pub(super) fetcher: Fetcher,
     pub(super) webhook: Option<Webhook>,
+    pub(super) secrets: Secrets,
     pub(super) errands: Arc<Semaphore>,
     pub(super) programs: Arc<Semaphore>,
     pub(super) mcp: Servers,
@@ -90,6 +92,7 @@ impl Broker {
             memory: policy.memory.clone(),
             fetcher,
             webhook,
+            secrets: policy.secrets.clone(),
             errands: Arc::new(Semaphore::new(MAX_ERRANDS_AT_ONCE)),
             programs: Arc::new(Semaphore::new(MAX_PROGRAMS_AT_ONCE)),
             mcp: Arc::clone(policy.mcp.servers()),

@@ -43,7 +43,7 @@ impl Provider {
     ///
     /// Whoever reads `out` may go away: that ends the call.
     pub async fn call(&self, body: Bytes, reserved: MicroUsd, out: &StreamSender) -> Called {
-        let mut passing = Passing::default();
+        let mut passing = Passing::without(self.secrets.clone());
         let most = Duration::from_secs(MAX_CALL_SECS);
         // A call that waits for its turn has sent nothing, whoever ends it.
         let may_be_sent = AtomicBool::new(false);

@@ -23,6 +23,9 @@ pub enum ProviderFailure {
     /// Something in the stream is no chat completion.
     #[error("its answer is not a chat completion")]
     Garbled,
+    /// It sent back a key of ours, which must not be recorded.
+    #[error("a stored secret stands in its answer")]
+    Secret,
     /// It reports an error in the middle of its answer.
     #[error("it reported an error in the middle of its answer")]
     Reported,
@@ -47,6 +50,7 @@ impl ProviderFailure {
             Self::NotEvents => "not-events",
             Self::Garbled => "garbled",
             Self::Reported => "reported",
+            Self::Secret => "secret",
             Self::Incomplete => "cut-off",
             Self::Stopped { .. } => "stopped",
         }
@@ -59,7 +63,9 @@ impl ProviderFailure {
             Self::Egress(error) => error.may_have_been_sent(),
             Self::Refused(refusal) => refusal.may_have_cost(),
             Self::Stopped { sent } => *sent,
-            Self::NotEvents | Self::Garbled | Self::Reported | Self::Incomplete => true,
+            Self::NotEvents | Self::Garbled | Self::Reported | Self::Secret | Self::Incomplete => {
+                true
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::failure::ProviderFailure;
 use crate::audit::Raw;
+use crate::secrets::Secrets;
 use bxcore::audit::Hasher;
 use bxcore::chat::{AnswerBuilder, CallFacts, Chunk, Fault, Meter};
 use bxcore::usage::Receipt;
@@ -10,9 +11,13 @@ use bxkit::sse::Framer;
 use bytes::Bytes;
 use std::time::Duration;
 
+/// How far back a secret is looked for that comes in pieces, in bytes: longer than any key.
+const LOOK_BACK_BYTES: usize = 4096;
+
 /// An answer as far as it has come.
 #[derive(Debug, Default)]
 pub struct Passing {
+    secrets: Secrets,
     framer: Framer,
     meter: Meter,
     answer: AnswerBuilder,
@@ -21,6 +26,14 @@ pub struct Passing {
 }
 
 impl Passing {
+    /// An answer in which none of these secrets may stand.
+    pub fn without(secrets: Secrets) -> Self {
+        Self {
+            secrets,
+            ..Self::default()
+        }
+    }
+
     /// Takes the next piece; gives the whole events that go on to whoever asked, if any.
     ///
     /// # Errors
@@ -70,7 +83,20 @@ impl Passing {
                     .map_err(|_| ProviderFailure::Garbled)?;
             }
         }
+        if self.holds_secret(events.len()) {
+            return Err(ProviderFailure::Secret);
+        }
         Ok(events)
+    }
+
+    /// Whether a secret stands in what has come, of which so many bytes are new: a service that sends
+    /// back its key would have it recorded, and read by whoever reads the session.
+    fn holds_secret(&self, new_bytes: usize) -> bool {
+        let looked_at = new_bytes.saturating_add(LOOK_BACK_BYTES);
+        self.answer.texts().any(|text| {
+            let from = text.len().saturating_sub(looked_at);
+            self.secrets.came_back(&text.as_bytes()[from..])
+        })
     }
 
     /// Whether anything has come.
@@ -115,7 +141,7 @@ impl Passing {
             // Plain data always serialises.
             text.push_str(&serde_json::to_string(&answer.tool_calls).unwrap_or_default());
         }
-        (text, raw)
+        (self.secrets.blotted(text), raw)
     }
 }
 

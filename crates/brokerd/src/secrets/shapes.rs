@@ -56,6 +56,36 @@ impl Shapes {
     }
 }
 
+impl Shapes {
+    /// The shapes that don't stand in a text by chance, the longest first.
+    fn telling(&self) -> Vec<&str> {
+        let shapes = self.0.iter().map(String::as_str);
+        let mut telling: Vec<&str> = shapes
+            .filter(|shape| shape.len() >= MIN_SHAPE_BYTES)
+            .collect();
+        telling.sort_unstable_by_key(|shape| std::cmp::Reverse(shape.len()));
+        telling
+    }
+
+    /// Whether the secret stands in a text, and surely not by chance.
+    pub(super) fn surely_stand_in(&self, text: &[u8]) -> bool {
+        let mut shapes = self.telling().into_iter();
+        shapes.any(|shape| memchr::memmem::find(text, shape.as_bytes()).is_some())
+    }
+
+    /// A text with something else wherever the secret stands in it; none where it doesn't.
+    pub(super) fn replaced_in(&self, text: &str, by: &str) -> Option<String> {
+        let mut replaced = None;
+        for shape in self.telling() {
+            let now = replaced.as_deref().unwrap_or(text);
+            if memchr::memmem::find(now.as_bytes(), shape.as_bytes()).is_some() {
+                replaced = Some(now.replace(shape, by));
+            }
+        }
+        replaced
+    }
+}
+
 /// The characters of a base64 text that depend on these bytes alone, wherever they begin in it.
 fn in_base64(bytes: &[u8], offset: usize) -> [String; 2] {
     let mut padded = vec![0; offset];

@@ -170,6 +170,23 @@ impl Secrets {
         held.unread.clone()
     }
 
+    /// A text that came from elsewhere without the secrets that stand in it: whoever got one may send
+    /// it back, and what comes back is recorded, and read by models.
+    pub fn blotted(&self, text: String) -> String {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        held.looked_for.iter().fold(text, |text, (name, shapes)| {
+            let by = format!("[the secret {name}]");
+            shapes.replaced_in(&text, &by).unwrap_or(text)
+        })
+    }
+
+    /// Whether a secret stands in a text that came from elsewhere, and surely not by chance.
+    pub fn came_back(&self, text: &[u8]) -> bool {
+        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = held.looked_for.iter().map(|(_, shapes)| shapes);
+        shapes.any(|shapes| shapes.surely_stand_in(text))
+    }
+
     /// Whether a secret stands in one of these texts, as it is or encoded.
     pub fn search(&self, texts: &[&[u8]]) -> Search {
         let held = self.held.read().unwrap_or_else(PoisonError::into_inner);

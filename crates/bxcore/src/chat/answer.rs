@@ -109,6 +109,15 @@ impl AnswerBuilder {
         &self.content
     }
 
+    /// Every text of it that has arrived so far, apart from each other.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let calls = self.tool_calls.iter();
+        let calls = calls.flat_map(|call| [call.name.as_str(), call.arguments.as_str()]);
+        [self.content.as_str(), &self.reasoning]
+            .into_iter()
+            .chain(calls)
+    }
+
     fn count(&mut self, bytes: usize) -> Result<(), AnswerError> {
         self.bytes += bytes;
         if self.bytes > MAX_ANSWER_BYTES {

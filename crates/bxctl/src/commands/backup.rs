@@ -6,12 +6,15 @@
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome, file_problem};
-use crate::output::bytes;
+use crate::output::{bytes, one_line};
 use crate::ready::ensure_up;
 use bxcore::code::Code;
 use bxcore::wire::loopd::{BackupReport, BackupRequest};
 use bxkit::audit_reader::{CHECKPOINT_FILE, KEY_FILE};
+use bxkit::exit;
 use clap::Args;
+use serde_json::json;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -26,6 +29,12 @@ const MAX_FILES: usize = 1_000_000;
 
 /// How deep folders are followed.
 const MAX_DEPTH: usize = 64;
+
+/// How many of the files that were left out are named.
+const MAX_TOLD: usize = 10;
+
+/// The longest path that is shown, in characters.
+const MAX_PATH_CHARS: usize = 200;
 
 /// Options of `backup`.
 #[derive(Debug, Args)]
@@ -55,26 +64,52 @@ pub(crate) async fn run(context: &Context<'_>, args: BackupArgs) -> Outcome {
             .note("brokerd's database is not in it: only the boxmaker executable copies that"),
     }
     for (from, to, without) in [
-        (home.workspaces_dir(), "workspaces", None),
         (home.config_dir().to_owned(), "config", None),
         (home.audit_dir(), "audit", Some(KEY_FILE)),
         (home.memory_dir(), "memory", None),
     ] {
-        let copied = copy(&from, &folder.join(to), without, MAX_DEPTH);
+        let copied = Copying::whole().copy(&from, &folder.join(to), without, MAX_DEPTH);
         report.bytes += copied.map_err(|failed| failed.problem())?;
     }
+    // What a session did to its own folder must not keep everything else from being copied.
+    let mut sessions = Copying::lenient();
+    let copied = sessions.copy(
+        &home.workspaces_dir(),
+        &folder.join("workspaces"),
+        None,
+        MAX_DEPTH,
+    );
+    report.bytes += copied.map_err(|failed| failed.problem())?;
     progress.clear();
-    if context.output.json {
-        context.output.answer_json(&report)?;
+    tell(context, &report, &sessions.left_out)
+}
+
+/// Tells what was copied, and what was not.
+fn tell(context: &Context<'_>, report: &BackupReport, left_out: &[CopyFailed]) -> Outcome {
+    let output = &context.output;
+    let shown: Vec<String> = left_out.iter().map(CopyFailed::shown).collect();
+    if output.json {
+        let mut value = json!(report);
+        value["left_out"] = json!(shown);
+        output.answer_json(&value)?;
     } else {
-        context.output.answer(&format!(
+        output.answer(&format!(
             "{} sessions, {} in {}\n",
             report.sessions,
             bytes(report.bytes),
             report.folder
         ))?;
+        for line in shown.iter().take(MAX_TOLD) {
+            output.note(&format!("left out: {line}"));
+        }
+        if shown.len() > MAX_TOLD {
+            output.note(&format!("left out: {} more", shown.len() - MAX_TOLD));
+        }
     }
-    Ok(())
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Said(exit::FAILED))
 }
 
 /// A name from the time: sorts by it, and keeps to the rule for names of backups.
@@ -89,6 +124,12 @@ struct CopyFailed {
 }
 
 impl CopyFailed {
+    /// Where and why, on one line.
+    fn shown(&self) -> String {
+        let path = one_line(&self.path.to_string_lossy(), MAX_PATH_CHARS);
+        format!("{path}: {}", self.source)
+    }
+
     fn problem(&self) -> Failure {
         let problem = file_problem(
             Code::HomeUnusable,
@@ -102,50 +143,102 @@ impl CopyFailed {
     }
 }
 
-/// Copies the files of a folder and of those in it; one that is missing has none. Gives their size in
-/// bytes. Links are left out, as what they lead to is somebody else's; `without` is the name of a
-/// file of the folder itself that is left out, too.
-fn copy(from: &Path, to: &Path, without: Option<&str>, depth: usize) -> Result<u64, CopyFailed> {
-    let failed = |path: &Path, source| CopyFailed {
-        path: path.to_owned(),
-        source,
-    };
-    let entries = match fs::read_dir(from) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(source) => return Err(failed(from, source)),
-    };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(to)
-        .map_err(|source| failed(to, source))?;
-    let mut entries: Vec<fs::DirEntry> = entries
-        .take(MAX_FILES + 1)
-        .collect::<io::Result<_>>()
-        .map_err(|source| failed(from, source))?;
-    if entries.len() > MAX_FILES {
-        return Err(failed(from, io::Error::other("it has too many files")));
-    }
-    entries.retain(|entry| without.is_none_or(|name| entry.file_name() != name));
-    entries.sort_by_key(|entry| (order(&entry.file_name()), entry.file_name()));
-    let mut copied_bytes = 0;
-    for entry in entries {
-        let kind = entry
-            .file_type()
-            .map_err(|source| failed(&entry.path(), source))?;
-        let target = to.join(entry.file_name());
-        if kind.is_dir() {
-            if depth == 0 {
-                return Err(failed(&entry.path(), io::Error::other("it lies too deep")));
-            }
-            copied_bytes += copy(&entry.path(), &target, None, depth - 1)?;
-        } else if kind.is_file() {
-            copied_bytes +=
-                fs::copy(entry.path(), target).map_err(|source| failed(&entry.path(), source))?;
+/// Copies folders, whole or as far as they can be read.
+struct Copying {
+    is_lenient: bool,
+    /// What could not be read and was left out.
+    left_out: Vec<CopyFailed>,
+}
+
+impl Copying {
+    const fn whole() -> Self {
+        Self {
+            is_lenient: false,
+            left_out: Vec::new(),
         }
     }
-    Ok(copied_bytes)
+
+    const fn lenient() -> Self {
+        Self {
+            is_lenient: true,
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Leaves out what can't be read, if that may be; what can't be written never may.
+    fn leave_out(&mut self, failed: CopyFailed) -> Result<u64, CopyFailed> {
+        if !self.is_lenient {
+            return Err(failed);
+        }
+        self.left_out.push(failed);
+        Ok(0)
+    }
+
+    /// Copies the files of a folder and of those in it; one that is missing has none. Gives their
+    /// size in bytes. Links are left out, as what they lead to is somebody else's; `without` is the
+    /// name of a file of the folder itself that is left out, too.
+    fn copy(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        without: Option<&str>,
+        depth: usize,
+    ) -> Result<u64, CopyFailed> {
+        let mut entries = match entries(from) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            Err(source) => return self.leave_out(failed(from, source)),
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(to)
+            .map_err(|source| failed(to, source))?;
+        entries.retain(|(name, _)| without.is_none_or(|without| name != without));
+        entries.sort_by_key(|(name, _)| (order(name), name.clone()));
+        let mut copied_bytes = 0;
+        for (name, kind) in entries {
+            let (path, target) = (from.join(&name), to.join(&name));
+            copied_bytes += if kind.is_dir() && depth == 0 {
+                self.leave_out(failed(&path, io::Error::other("it lies too deep")))?
+            } else if kind.is_dir() {
+                self.copy(&path, &target, None, depth - 1)?
+            } else if kind.is_file() {
+                self.copy_file(&path, &target)?
+            } else {
+                0
+            };
+        }
+        Ok(copied_bytes)
+    }
+
+    fn copy_file(&mut self, path: &Path, target: &Path) -> Result<u64, CopyFailed> {
+        match fs::File::open(path) {
+            Ok(_) => fs::copy(path, target).map_err(|source| failed(path, source)),
+            Err(source) => self.leave_out(failed(path, source)),
+        }
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> CopyFailed {
+    CopyFailed {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// What is in a folder.
+fn entries(folder: &Path) -> io::Result<Vec<(OsString, fs::FileType)>> {
+    let entries = fs::read_dir(folder)?.take(MAX_FILES + 1);
+    let entries = entries.map(|entry| {
+        let entry = entry?;
+        Ok((entry.file_name(), entry.file_type()?))
+    });
+    let entries: Vec<_> = entries.collect::<io::Result<_>>()?;
+    if entries.len() > MAX_FILES {
+        return Err(io::Error::other("it has too many files"));
+    }
+    Ok(entries)
 }
 
 /// When a file is copied. The audit log goes on meanwhile: its checkpoints must not be ahead of the
@@ -176,7 +269,8 @@ mod tests {
         fs::set_permissions(from.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
         let copied = |from: &Path, depth| {
-            copy(from, &to, Some(KEY_FILE), depth).map_err(|failed| failed.source)
+            let copied = Copying::whole().copy(from, &to, Some(KEY_FILE), depth);
+            copied.map_err(|failed| failed.source)
         };
         assert_eq!(copied(&from, 1).unwrap(), 9);
         let mut names: Vec<_> = fs::read_dir(&to)
@@ -192,6 +286,14 @@ mod tests {
         );
         assert_eq!(copied(&root.path().join("none"), 1).unwrap(), 0);
         copied(&from, 0).unwrap_err();
+        // Whoever may leave out has all the rest.
+        let mut lenient = Copying::lenient();
+        let rest = root.path().join("rest");
+        let copied = lenient.copy(&from, &rest, Some(KEY_FILE), 0);
+        assert_eq!(copied.map_err(|failed| failed.source).unwrap(), 5);
+        let left_out: Vec<String> = lenient.left_out.iter().map(CopyFailed::shown).collect();
+        let inner = from.join("inner");
+        assert_eq!(left_out, [format!("{}: it lies too deep", inner.display())]);
     }
 
     #[test]

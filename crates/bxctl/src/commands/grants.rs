@@ -287,10 +287,11 @@ mod tests {
         .unwrap();
         insta::assert_snapshot!(render_tools(&specs, Paint::Plain), @"
         tool        needs                  what it does
-        clock       nothing                (loopd's own)
-        ask_memory  nothing                (loopd's own)
-        find_tool   nothing                (loopd's own)
-        call_tool   nothing                (loopd's own)
+        ask_memory  nothing                Answers a question from memory.
+        call_tool   nothing                Calls a tool that was found; that one is decided.
+        clock       nothing                Tells date and time.
+        find_tool   nothing                Finds tools by what they do.
+        subagent    nothing                Has a helper work on a part of the task.
         list_dir    nothing                Lists a folder.
         shell       a grant (write, exec)  Runs a line.
         ");

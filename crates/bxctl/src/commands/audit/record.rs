@@ -190,11 +190,11 @@ mod tests {
         let mut begun = intent();
         begun["outcome"].take();
         insta::assert_snapshot!(table(&[config, begun, outcome, denied], Paint::Plain), @"
-        seq  time  kind     session  tool       result
-        1    T     config   -        -          -
-        3    T     intent   chat-1   read_file  allow
-        4    T2    outcome  chat-1   read_file  ok
-        5    T     deny     -        x          deny [no-grant]
+        seq  time  kind          session  tool       result
+        1    T     config        -        -          -
+        3    T     intent        chat-1   read_file  allow
+        4    T2    outcome of 3  chat-1   read_file  ok
+        5    T     deny          -        x          deny [no-grant]
         ");
         assert_eq!(
             table(&[], Paint::Plain),

@@ -13,6 +13,7 @@ use bxcore::problem::Problem;
 use serde_json::json;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// How many files are counted before it is said that there are many.
@@ -79,10 +80,33 @@ fn told(files: usize) -> String {
 
 /// Removes a folder with all that is in it. Links go, what they lead to stays.
 fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
+    let done = match fs::remove_dir_all(folder) {
+        // A command may have locked a folder of its own, which is ours all the same.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            unlock(folder)?;
+            fs::remove_dir_all(folder)
+        }
+        done => done,
+    };
+    match done {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         done => done,
     }
+}
+
+/// Lets us into every folder below one. Links are not followed.
+fn unlock(folder: &Path) -> io::Result<()> {
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn left(folder: &Path, error: &io::Error) -> Problem {
@@ -107,7 +131,28 @@ mod tests {
         fs::write(folder.join("a/b/one"), "x").unwrap();
         std::os::unix::fs::symlink(&other, folder.join("link")).unwrap();
         assert_eq!(told(count(&folder)), "2 files");
+        fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(0o000)).unwrap();
         remove(&folder).unwrap();
         assert!(!folder.exists() && other.join("mine").is_file());
+    }
+
+    #[test]
+    fn a_folder_is_let_into_again_and_what_a_link_leads_to_is_not_touched() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, other) = (root.path().join("chat-1"), root.path().join("other"));
+        fs::create_dir_all(folder.join("a/b")).unwrap();
+        fs::create_dir(&other).unwrap();
+        std::os::unix::fs::symlink(&other, folder.join("link")).unwrap();
+        let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        set(&other, 0o500).unwrap();
+        set(&folder.join("a/b"), 0o000).unwrap();
+        set(&folder.join("a"), 0o100).unwrap();
+        unlock(&folder).unwrap();
+        assert_eq!(
+            (mode(&folder.join("a")), mode(&folder.join("a/b"))),
+            (0o700, 0o700)
+        );
+        assert_eq!(mode(&other), 0o500);
     }
 }
