@@ -45,7 +45,8 @@ impl Broker {
         self.ask(|reply| Job::Answer { id, answer, reply }).await
     }
 
-    /// Ends the wait of a call that is not wanted any more, with a result; none if it did not wait.
+    /// Ends the wait of a call that is not wanted any more, with a result, or gives that of one that
+    /// has ended; none if it runs, or nobody knows.
     pub async fn withdraw(&self, withdraw: Withdraw) -> Result<Option<CallResult>, Problem> {
         let key = Key {
             session: withdraw.session,

@@ -10,7 +10,7 @@ use bxcore::label::Class;
 use bxcore::tool::{BUILT_IN_TOOLS, MCP_PREFIX, RiskTag, ToolName, ToolSpec};
 use bxkit::config::{InvalidValue, instead_of};
 use std::collections::BTreeSet;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// Tools that reach out to hosts and come with a later version or by configuration; a grant for
 /// one may name hosts already.
@@ -140,12 +140,40 @@ fn check_servers(config: &Config, forbidden: &[&Path]) -> Result<(), InvalidValu
     let mut names = BTreeSet::new();
     for (index, server) in config.mcp.iter().enumerate() {
         server.check(index, forbidden)?;
+        check_reach(index, &server.read_only, &config.workspaces)?;
         if !names.insert(&server.name) {
             let key = format!("mcp.{index}.name");
             return Err(InvalidValue::new(key, "another server has this name"));
         }
     }
     Ok(())
+}
+
+/// What a program sees has no label, so it may be nothing that has one in a workspace.
+fn check_reach(
+    index: usize,
+    read_only: &[PathBuf],
+    workspaces: &[Workspace],
+) -> Result<(), InvalidValue> {
+    let overlap =
+        |folder: &Path, other: &Path| folder.starts_with(other) || other.starts_with(folder);
+    let mut pairs = read_only
+        .iter()
+        .flat_map(|folder| workspaces.iter().map(move |workspace| (folder, workspace)));
+    let Some((folder, workspace)) =
+        pairs.find(|(folder, workspace)| overlap(folder, &workspace.path))
+    else {
+        return Ok(());
+    };
+    let why = format!(
+        "`{}` and the workspace `{}` lie within each other",
+        folder.display(),
+        workspace.path.display()
+    );
+    let error = InvalidValue::new(format!("mcp.{index}.read_only"), why);
+    Err(error.hint(
+        "a server gets files of a workspace as arguments of its tools, by the session's label",
+    ))
 }
 
 /// A grant for a tool of an MCP server, which must be there. What tools it has nobody knows yet.

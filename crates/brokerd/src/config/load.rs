@@ -250,6 +250,17 @@ mod tests {
         ] {
             check(&format!("{program}read_only = [\"{folder}\"]"), expect);
         }
+        for (folder, shared) in [
+            ("/srv/a", "/srv/a/b"),
+            ("/srv/a/b", "/srv/a"),
+            ("/srv/a", "/srv/a"),
+        ] {
+            let shared = format!("[[workspace]]\npath = \"{shared}\"");
+            check(
+                &format!("{program}read_only = [\"{folder}\"]\n{shared}"),
+                "and the workspace",
+            );
+        }
         let service = "url = \"https://mcp.example.org/\"\n";
         check("url = \"http://mcp.example.org/\"", "https://");
         check(&format!("{service}command = [\"x\"]"), "has a `url`");

@@ -5,7 +5,7 @@
 //! | `GET /v1/approvals?after=N` | owner | | [`Approvals`], once there is another version than `N`, or after [`WATCH_SECS`] |
 //! | `GET /v1/approvals/{id}` | owner | | [`Approval`] |
 //! | `POST /v1/approvals/{id}` | owner | [`Answer`] | [`Approval`] |
-//! | `POST /v1/calls/withdraw` | loopd | [`Withdraw`] | `Option<CallResult>`: the result, if the call waited |
+//! | `POST /v1/calls/withdraw` | loopd | [`Withdraw`] | `Option<CallResult>`: the result, if the call waited or had ended |
 
 use crate::id::{ApprovalId, CallId, SessionId};
 use crate::label::Label;

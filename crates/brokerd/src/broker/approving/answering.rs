@@ -82,7 +82,8 @@ impl Core {
         done
     }
 
-    /// Ends the wait of a call that is not wanted any more; none if it did not wait.
+    /// Ends the wait of a call that is not wanted any more, or gives the end that it has already;
+    /// none if it runs, or nobody knows.
     pub(in crate::broker) fn withdraw(
         &mut self,
         key: &Key,
@@ -138,8 +139,18 @@ impl Core {
     /// number is another call from then on.
     fn withdraw_unseen(&mut self, key: &Key, batch: &Batch) -> Result<Option<CallResult>, Fault> {
         let session = self.ledger.known_session(&key.session)?;
-        if self.lost.contains(key) || self.ledger.call(key)? != Recorded::New {
-            return Ok(None);
+        match self.ledger.call(key)? {
+            _ if self.lost.contains(key) => return Ok(None),
+            Recorded::New => {}
+            // It ended before the stop came: what it did is known, and must not be told as unknown.
+            Recorded::Made(StoredCall {
+                result: Some(mut result),
+                ..
+            }) => {
+                result.session_label = session.label.join(result.session_label);
+                return Ok(Some(result));
+            }
+            Recorded::Made(_) | Recorded::Forgotten => return Ok(None),
         }
         let result = answer::never_came(session.label);
         self.writing(batch)?;

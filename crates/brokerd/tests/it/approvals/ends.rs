@@ -171,10 +171,32 @@ async fn a_call_that_is_stopped_while_it_waits_never_runs() {
     let seen = shown(&started, &asked).await;
     assert_eq!(seen.state, ApprovalState::Withdrawn);
     say(&started, Said::Approve, &seen).await.unwrap_err();
-    assert!(started.broker.withdraw(withdraw).await.unwrap().is_none());
+    let again = started.broker.withdraw(withdraw).await.unwrap().unwrap();
+    assert_eq!((again.outcome, again.code), (ended.outcome, ended.code));
     assert_eq!(ran(&test), "");
     started.stop().await;
     test.verify();
+}
+
+#[tokio::test]
+async fn a_stop_that_comes_after_the_end_is_told_how_it_was() {
+    let test = super::asking_home();
+    let started = start(&test).await;
+    let asked = awaiting(&started, &add(1)).await;
+    let waiting = waits(&started, &add(1));
+    approve(&started, &asked).await;
+    let ended = waiting.await.unwrap();
+    assert_eq!(ended.outcome, CallOutcome::Ok);
+    let withdraw = Withdraw {
+        session: session("s"),
+        call: CallId(1),
+    };
+    let told = started.broker.withdraw(withdraw).await.unwrap().unwrap();
+    assert_eq!(
+        (told.outcome, &told.content),
+        (ended.outcome, &ended.content)
+    );
+    started.stop().await;
 }
 
 #[tokio::test]
