@@ -134,12 +134,14 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Characters that never belong into a result: terminal control, and direction overrides and tag
-/// characters, which show a person something else than what a model reads.
+/// Characters that never belong into a result: terminal control, and what deceives.
 fn is_control(c: char) -> bool {
-    let deceives =
-        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}');
-    (c.is_control() && c != '\n' && c != '\t') || deceives
+    (c.is_control() && c != '\n' && c != '\t') || deceives(c)
+}
+
+/// Direction overrides and tag characters: a person reads something else than what is there.
+pub const fn deceives(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Characters without a width; needed by some scripts and emoji, so they stay, but none of them

@@ -144,6 +144,19 @@ pub fn read_nofollow_private(path: &Path) -> Result<Vec<u8>, PrivateFileError> {
     Ok(bytes)
 }
 
+/// Opens a file of our own for reading. A link is not followed, and what is no regular file is
+/// refused: a pipe that somebody put there would never end.
+///
+/// # Errors
+/// It can't be opened, or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = careful().read(true).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file)
+}
+
 /// Reads a whole file that a person named, of at most so many bytes. Links are followed, but what
 /// they lead to must be a regular file: a device or a pipe may never end.
 ///

@@ -4,6 +4,7 @@
 
 use bxcore::code::Code;
 use bxcore::problem::Problem;
+use bxcore::text::deceives;
 use std::fmt::Write;
 
 /// How many causes of an error are told.
@@ -78,11 +79,11 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// A line without anything that a terminal would act on.
+/// A line without anything that a terminal would act on, or that deceives its reader.
 fn visible(line: &str) -> String {
     let mut shown = String::with_capacity(line.len());
     for character in line.chars() {
-        if character.is_control() {
+        if character.is_control() || deceives(character) {
             shown.extend(character.escape_default());
         } else {
             shown.push(character);
@@ -124,5 +125,11 @@ mod tests {
         let text = render_problem(&problem, false);
         assert!(!text.contains(['\x1b', '\r', '\u{9b}']), "{text:?}");
         assert!(render_problem(&problem, true).starts_with("\x1b[1;31merror[tool-failed]"));
+    }
+
+    #[test]
+    fn what_a_stranger_says_neither_acts_nor_deceives() {
+        let shown = visible("a\u{1b}[31m b\u{202e}c \u{e0041}");
+        assert_eq!(shown, r"a\u{1b}[31m b\u{202e}c \u{e0041}");
     }
 }

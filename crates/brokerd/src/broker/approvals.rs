@@ -63,7 +63,11 @@ impl Broker {
         };
         let broker = self.clone();
         tokio::spawn(async move {
-            let told = broker.notify(&webhook, id).await;
+            // Nothing hangs on it, so the end of brokerd does not wait for it.
+            let told = tokio::select! {
+                told = broker.notify(&webhook, id) => told,
+                () = broker.closing.cancelled() => return,
+            };
             if let Err(problem) = &told {
                 tracing::warn!(code = %problem.code, "the owner was not told: {problem}");
             }

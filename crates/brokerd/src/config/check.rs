@@ -16,6 +16,9 @@ use std::path::{Component, Path, PathBuf};
 /// one may name hosts already.
 const FETCHERS: &[&str] = &["http_fetch"];
 
+/// Where the kernel shows itself: what lies there are no files, and some tell of other processes.
+const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
+
 /// Checks the whole table; `forbidden` are folders that no workspace may reach into.
 pub(super) fn check(
     config: &Config,
@@ -41,6 +44,7 @@ pub(super) fn check(
     let mut names = BTreeSet::new();
     for (index, workspace) in config.workspaces.iter().enumerate() {
         check_workspace(index, workspace, forbidden)?;
+        check_apart(index, &config.workspaces)?;
         if !workspace
             .visible_name()
             .is_some_and(|name| names.insert(name))
@@ -155,8 +159,6 @@ fn check_reach(
     read_only: &[PathBuf],
     workspaces: &[Workspace],
 ) -> Result<(), InvalidValue> {
-    let overlap =
-        |folder: &Path, other: &Path| folder.starts_with(other) || other.starts_with(folder);
     let mut pairs = read_only
         .iter()
         .flat_map(|folder| workspaces.iter().map(move |workspace| (folder, workspace)));
@@ -211,6 +213,30 @@ fn is_host(text: &str) -> bool {
     host.len() <= 253 && host.split('.').all(is_label)
 }
 
+/// Whether one of two folders is the other, or lies within it.
+fn overlap(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
+
+/// A file has its label under the path of its workspace. If another one led to the same file, it
+/// would have a second label there, and the lower of both would count.
+fn check_apart(index: usize, workspaces: &[Workspace]) -> Result<(), InvalidValue> {
+    let Some(workspace) = workspaces.get(index) else {
+        return Ok(());
+    };
+    let mut earlier = workspaces.iter().take(index);
+    let Some(other) = earlier.find(|other| overlap(&other.path, &workspace.path)) else {
+        return Ok(());
+    };
+    let why = format!(
+        "`{}` and the workspace `{}` lie within each other",
+        workspace.path.display(),
+        other.path.display()
+    );
+    let error = InvalidValue::new(format!("workspace.{index}.path"), why);
+    Err(error.hint("name folders apart from each other: a file has one label"))
+}
+
 fn check_workspace(
     index: usize,
     workspace: &Workspace,
@@ -223,9 +249,12 @@ fn check_workspace(
         let error = wrong(format!("`{}` is not an absolute path", path.display()));
         return Err(error.hint("write it from `/` on, without `~` and `..`"));
     }
+    if SYSTEM.iter().any(|folder| overlap(Path::new(folder), path)) && path != Path::new("/") {
+        let error = wrong(format!("`{}` is the system's own", path.display()));
+        return Err(error.hint("name a folder with files of yours"));
+    }
     // Secrets, databases and the audit log must stay out of every tool's reach.
-    let overlaps = |folder: &&&Path| path.starts_with(folder) || folder.starts_with(path);
-    if let Some(folder) = forbidden.iter().find(overlaps) {
+    if let Some(folder) = forbidden.iter().find(|folder| overlap(folder, path)) {
         let why = format!(
             "`{}` and Boxmaker's own `{}` lie within each other",
             path.display(),

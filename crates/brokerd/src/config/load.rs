@@ -2,9 +2,12 @@
 
 use super::check::check;
 use super::file::Config;
+use crate::config::Workspace;
 use bxcore::tool::ToolSpec;
-use bxkit::config::ConfigError;
+use bxkit::config::{ConfigError, InvalidValue};
 use bxkit::home::Home;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The configuration, and the text that it was read from.
@@ -26,8 +29,11 @@ pub fn load(home: &Home, path: &Path, tools: &[&ToolSpec]) -> Result<Loaded, Con
     let Some(text) = bxkit::config::read(path)? else {
         return Ok(Loaded::default());
     };
+    // Secrets may be somewhere else than in the state folder.
+    let secrets = crate::secrets::folders(home);
     let own: Vec<PathBuf> = [home.config_dir(), home.state_dir(), home.run_dir()]
         .into_iter()
+        .chain(secrets.iter().map(PathBuf::as_path))
         .flat_map(|folder| [folder.to_owned(), resolved(folder)])
         .collect();
     let own: Vec<&Path> = own.iter().map(PathBuf::as_path).collect();
@@ -53,8 +59,30 @@ pub fn parse(
         for folder in followed.mcp.iter_mut().flat_map(|mcp| &mut mcp.read_only) {
             *folder = resolved(folder);
         }
-        check(&followed, tools, forbidden)
+        check(&followed, tools, forbidden)?;
+        check_mounts(&followed.workspaces)
     })
+}
+
+/// No two workspaces may be one folder, seen at two places of the file system.
+fn check_mounts(workspaces: &[Workspace]) -> Result<(), InvalidValue> {
+    let mut seen = BTreeMap::new();
+    for (index, workspace) in workspaces.iter().enumerate() {
+        // One that is not there can't be read, which is told elsewhere.
+        let Ok(found) = std::fs::metadata(&workspace.path) else {
+            continue;
+        };
+        if let Some(other) = seen.insert((found.dev(), found.ino()), &workspace.path) {
+            let why = format!(
+                "`{}` is the same folder as the workspace `{}`",
+                workspace.path.display(),
+                other.display()
+            );
+            let error = InvalidValue::new(format!("workspace.{index}.path"), why);
+            return Err(error.hint("name it once: a file has one label"));
+        }
+    }
+    Ok(())
 }
 
 /// A path without links, as far as it exists.
@@ -174,6 +202,10 @@ mod tests {
             "not an absolute path",
         );
         check("[[workspace]]\npath = \"/\"", "lie within each other");
+        for folder in ["/proc", "/proc/self", "/sys/x", "/dev"] {
+            let text = format!("[[workspace]]\npath = \"{folder}\"");
+            check(&text, "the system's own");
+        }
         check("[[workspace]]\npath = \"/home/o\"", "lie within each other");
         check(
             &format!("[[workspace]]\npath = \"{OWN}/audit\""),
@@ -188,6 +220,13 @@ mod tests {
             "not usable",
         );
         check("[[workspace]]\npath = \"/a/x y\"", "set `name`");
+        for (one, other) in [("/a", "/a/x"), ("/a/x", "/a"), ("/a/x", "/a/x")] {
+            let text = format!(
+                "[[workspace]]\npath = \"{one}\"\nname = \"one\"\n[[workspace]]\npath = \"{other}\"\nname = \"other\""
+            );
+            check(&text, "workspace 2: `path`");
+            check(&text, "lie within each other");
+        }
     }
 
     #[test]
@@ -369,5 +408,10 @@ mod tests {
         );
         let own = std::fs::canonicalize(&own).unwrap();
         parse(Path::new("f"), &text, &[], &[&own]).unwrap_err();
+        // Nor may two names lead to one folder.
+        let text = format!("{text}\n[[workspace]]\npath = \"{}\"", own.display());
+        let error = parse(Path::new("f"), &text, &[], &[]).unwrap_err();
+        let told = error.problem().detail.unwrap_or_default();
+        assert!(told.contains("lie within each other"), "{told}");
     }
 }

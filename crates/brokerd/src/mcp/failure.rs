@@ -83,6 +83,9 @@ pub enum McpFailure {
         /// What is wrong with it.
         why: String,
     },
+    /// It sent back a key of ours, which must not be kept.
+    #[error("a stored secret stands in what it says of its tools")]
+    Secret,
     /// The tool is not what the owner trusts.
     #[error("`{0}` is not what the owner trusts any more")]
     Changed(String),
@@ -129,6 +132,7 @@ impl McpFailure {
             Self::BadName => "bad-name",
             Self::Description { .. } => "description",
             Self::Schema { .. } => "schema",
+            Self::Secret => "secret",
             Self::Changed(_) => "changed",
             Self::Busy => "busy",
             Self::NoSecret => "no-secret",

@@ -218,6 +218,10 @@ impl Server {
         let begin = async {
             let conversation = Sdk::greet(transport, noted).await?;
             let tools = conversation.tools(&settings.name).await?;
+            // What it says of its tools is kept, and read by models.
+            if tools.iter().any(|tool| self.holds_secret(tool)) {
+                return Err(McpFailure::Secret);
+            }
             Ok((conversation, tools))
         };
         let begun = within(settings.start_ms, "start and say what tools it has", begin).await;
@@ -239,6 +243,16 @@ impl Server {
             seen: Some(seen),
             outcome,
         }
+    }
+}
+
+impl Server {
+    /// Whether a secret that it was sent, or any other, stands in what it says of a tool.
+    fn holds_secret(&self, tool: &ToolText) -> bool {
+        let texts = [&tool.name, &tool.description, &tool.schema];
+        texts
+            .into_iter()
+            .any(|text| self.secrets.came_back(text.as_bytes()))
     }
 }
 

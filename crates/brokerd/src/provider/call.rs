@@ -6,7 +6,7 @@ use super::passing::Passing;
 use crate::audit::Raw;
 use crate::egress::{EgressError, Incoming, Refusal};
 use bxcore::money::MicroUsd;
-use bxcore::usage::{Charge, Receipt};
+use bxcore::usage::{Charge, Receipt, UsageSource};
 use bxkit::fault;
 use bxkit::rpc::{ReaderGone, StreamSender};
 use bytes::Bytes;
@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 
 /// The longest that a call may take, however lively its answer is, in seconds.
 pub const MAX_CALL_SECS: u64 = 3_600;
+/// How many times `between_ms` an answer may go on without a word of it, in comments or in events
+/// with nothing in them: a model may think for long, but not for ever.
+const EMPTY_FACTOR: u64 = 10;
+/// How long an answer that has said why it ended may take to close its stream, in milliseconds.
+const END_MS: u64 = 5_000;
 /// How many times what was set aside a provider may say that a call cost before it is not
 /// believed; loopd does the same with tokens.
 const MAX_COST_FACTOR: i64 = 4;
@@ -115,7 +120,7 @@ impl Provider {
     }
 
     /// Passes an answer on up to its end. Only whole events count as life, so that a trickle of
-    /// bytes is none.
+    /// bytes is none; and events that bring nothing of the answer count for a bounded time only.
     async fn relay(
         &self,
         mut incoming: Incoming,
@@ -123,21 +128,37 @@ impl Provider {
         passing: &mut Passing,
         out: &StreamSender,
     ) -> Result<(), ProviderFailure> {
-        let mut heard = sent;
+        let (first_byte_ms, between_ms) = (self.settings.first_byte_ms, self.settings.between_ms);
+        let empty_ms = first_byte_ms.max(between_ms.saturating_mul(EMPTY_FACTOR));
+        let (mut heard, mut moved) = (sent, sent);
         loop {
-            let silent_ms = if passing.has_begun() {
-                self.settings.between_ms
-            } else {
-                self.settings.first_byte_ms
+            let came_bytes = passing.answer_bytes();
+            let silent_ms = match (passing.is_finished(), passing.has_begun()) {
+                (true, _) => between_ms.min(END_MS),
+                (false, true) => between_ms,
+                (false, false) => first_byte_ms,
             };
-            let until = heard + Duration::from_millis(silent_ms);
-            let piece = incoming.piece(until.into(), silent_ms).await?;
+            let silent = heard + Duration::from_millis(silent_ms);
+            let until = silent.min(moved + Duration::from_millis(empty_ms));
+            let piece = match incoming.piece(until.into(), silent_ms).await {
+                // The answer is whole; that the line stays open is the other side's matter.
+                Err(EgressError::Stalled { .. }) if passing.is_finished() => return Ok(()),
+                piece => piece?,
+            };
+            let was_finished = passing.is_finished();
             let events = match &piece {
                 Some(piece) => passing.take(piece, sent.elapsed())?,
                 None => passing.close(sent.elapsed())?,
             };
             if let Some(events) = events {
-                heard = Instant::now();
+                let now = Instant::now();
+                // What comes after the end must not put the end off.
+                if !was_finished {
+                    heard = now;
+                }
+                if passing.answer_bytes() > came_bytes {
+                    moved = now;
+                }
                 if !events.is_empty() {
                     out.pass_on(events).await?;
                     fault::point("brokerd.mid-stream");
@@ -149,11 +170,13 @@ impl Provider {
         }
     }
 
+    /// What a call cost: by the provider's count, or all that was set aside where it gives none. A
+    /// count by the bytes that came would leave out what a model thought and did not show.
     fn charge(&self, receipt: &Receipt, reserved: MicroUsd) -> Charge {
         let usage = receipt.usage();
         let usd = self.settings.price().cost_of(&usage);
         let most = reserved.micros().saturating_mul(MAX_COST_FACTOR);
-        if usd.micros() > most {
+        if usd.micros() > most || receipt.source != UsageSource::Reported {
             return Charge::whole(reserved);
         }
         Charge {

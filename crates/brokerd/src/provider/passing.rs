@@ -104,6 +104,16 @@ impl Passing {
         self.meter.has_begun()
     }
 
+    /// How much of the answer's own text has come, in bytes: what the line is kept open with is none.
+    pub fn answer_bytes(&self) -> usize {
+        self.answer.bytes()
+    }
+
+    /// Whether the provider has said why the answer ended; its count may still come.
+    pub fn is_finished(&self) -> bool {
+        self.meter.is_finished()
+    }
+
     /// Whether the provider has said that nothing more comes.
     pub fn is_done(&self) -> bool {
         self.meter.is_done()

@@ -160,7 +160,11 @@ impl Tool {
                 writes: Vec::new(),
             },
             Action::WriteFile => Touch {
-                reads: Vec::new(),
+                reads: if write_file::tells_of_file(arguments) {
+                    spot(false)
+                } else {
+                    Vec::new()
+                },
                 writes: spot(false),
             },
             Action::Notes | Action::Elsewhere => Touch::default(),

@@ -39,6 +39,12 @@ pub(super) fn may_repeat(text: &str) -> bool {
         .is_ok_and(|arguments| arguments.mode != WriteMode::Append)
 }
 
+/// Whether the answer to these arguments tells of a file that is there: that it is, how long it is,
+/// or whether it holds just that. Only replacing it tells nothing.
+pub(super) fn tells_of_file(arguments: &Value) -> bool {
+    arguments.get("mode").and_then(Value::as_str) != Some("replace")
+}
+
 pub(super) fn run(run: &Run<'_>) -> Done {
     let own = run.view.own_root().label;
     let arguments: Arguments = arguments(run.arguments, own)?;

@@ -268,16 +268,42 @@ async fn a_file_keeps_its_writers_label() {
     )
     .await;
     check("search_files", r#"{"pattern":"x"}"#, SECRET).await;
-    // Whoever writes into it without reading learns nothing of it.
+    // Whoever adds to it learns how long it is; who replaces it, nothing.
     check(
         "write_file",
         r#"{"path":"notes/plan/a.txt","content":"!","mode":"append"}"#,
+        SECRET,
+    )
+    .await;
+    check(
+        "write_file",
+        r#"{"path":"notes/b.txt","content":"b","mode":"create"}"#,
+        SECRET,
+    )
+    .await;
+    check(
+        "write_file",
+        r#"{"path":"notes/b.txt","content":"c","mode":"replace"}"#,
         Label::OWNER,
     )
     .await;
     check("read_file", r#"{"path":"notes/plan/a.txt"}"#, SECRET).await;
     started.stop().await;
     desk.test.verify();
+}
+
+/// That a file is there already tells of it too, and so may what it holds be guessed.
+#[tokio::test]
+async fn a_refusal_to_write_over_a_file_has_its_label() {
+    let desk = Desk::new();
+    let started = desk.test.start();
+    started.register("high", raise(SECRET)).await;
+    write(&started, "high", 1, "notes/pin.txt", "4711", "create").await;
+    started.register("low", owner()).await;
+    let guess = write(&started, "low", 1, "notes/pin.txt", "4710", "create").await;
+    assert_eq!(guess.code, Some(Code::ToolFailed), "{}", guess.content);
+    assert_eq!(guess.session_label, SECRET);
+    started.stop().await;
 }
 
 /// The label is on disk before the first byte of the file: a crash in between leaves no file

@@ -109,6 +109,11 @@ impl AnswerBuilder {
         &self.content
     }
 
+    /// How much of it has arrived, in bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Every text of it that has arrived so far, apart from each other.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let calls = self.tool_calls.iter();

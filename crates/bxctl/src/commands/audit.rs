@@ -151,14 +151,24 @@ fn check(context: &Context<'_>, args: &VerifyArgs) -> Outcome {
         .as_deref()
         .map(checkpoint::read)
         .transpose()?;
-    let expected = args.head.clone().or(signed.as_ref().map(Expected::from));
+    let named = args.head.clone().or(signed.as_ref().map(Expected::from));
+    // What brokerd signed last lies beside the log: a log that was cut before it does not hold.
+    let own = checkpoint::own(&folder)?;
+    let expected = named.or(own.as_ref().map(Expected::from));
     if args.folder.is_none() && expected.is_none() && !has_log(&folder) {
         return nothing_yet(context);
     }
     let Verified { records, head } =
         verify(&folder, expected.as_ref()).map_err(|fault| fault.problem())?;
+    // Whoever named another place is also told of what is missing behind it.
+    if let Some(own) = own
+        .as_ref()
+        .filter(|own| own.seq > expected_seq(expected.as_ref()))
+    {
+        verify(&folder, Some(&own.into())).map_err(|fault| fault.problem())?;
+    }
     if let Some(signed) = &signed {
-        checkpoint::same_key(&folder, signed)?;
+        checkpoint::same_key(own.as_ref(), signed)?;
     }
     if context.output.json {
         let value = json!({ "records": records, "seq": head.seq, "head": head.hex() });
@@ -172,6 +182,11 @@ fn check(context: &Context<'_>, args: &VerifyArgs) -> Outcome {
         context.output.answer(&text)?;
     }
     Ok(())
+}
+
+/// The record that a log is compared at; 0 for none.
+fn expected_seq(expected: Option<&Expected>) -> u64 {
+    expected.map_or(0, |expected| expected.seq)
 }
 
 /// Whether anything was ever recorded in a home; what can't be looked at is for `verify` to tell.

@@ -47,7 +47,8 @@ pub(crate) async fn running(
         Err(error) => vec![Finding::problem(Level::Fail, "memory", &error.problem())],
     });
     findings.extend(webhook(connection).await);
-    findings.extend(providers(connection).await.iter().map(provider));
+    let providers = providers(connection).await;
+    findings.extend(providers.iter().map(provider));
     findings.extend(servers(connection).await);
     let backends: Vec<BackendInfo> = match connection.inferproxy.get("/v1/backends").await {
         Ok(backends) => backends,
@@ -64,6 +65,7 @@ pub(crate) async fn running(
         ));
     }
     findings.extend(same_servers(&backends));
+    findings.extend(same_names(&backends, &providers));
     for info in &backends {
         findings.push(backend(info));
         if info.state == BackendState::Ready && with_probe {
@@ -132,6 +134,21 @@ fn roles(status: &Status) -> Vec<Finding> {
         }
     }));
     findings
+}
+
+/// Backends of this box that have a provider's name: `--backend` means these then.
+fn same_names(backends: &[BackendInfo], providers: &[ProviderInfo]) -> Vec<Finding> {
+    let is_both = |info: &&BackendInfo| {
+        let mut names = providers.iter().map(|provider| &provider.backend.name);
+        names.any(|name| *name == info.name)
+    };
+    let both = backends.iter().filter(is_both);
+    let told = both.map(|info| {
+        let found = "a server here and a provider have this name: new sessions get the server";
+        let todo = "give one of them another name";
+        Finding::warn(format!("backend {}", info.name), found, todo)
+    });
+    told.collect()
 }
 
 /// Backends that are one server under two names: each would count its slots as its own.
@@ -304,6 +321,18 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].what, "backends a and b");
         assert_eq!(found[0].todo.as_deref(), Some("boxmaker backend remove b"));
+    }
+
+    #[test]
+    fn a_name_that_is_used_twice_is_noticed() {
+        let provider = crate::commands::backend::sample(Some("public"), 0);
+        let name = provider.backend.name.as_str();
+        let here = info(name, "http://127.0.0.1:1");
+        let other = info("other", "http://127.0.0.1:2");
+        assert_eq!(same_names(&[other], std::slice::from_ref(&provider)), []);
+        let found = same_names(&[here], &[provider]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].level, Level::Warn);
     }
 
     #[test]

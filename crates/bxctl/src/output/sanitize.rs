@@ -3,6 +3,8 @@
 //! A terminal acts on escape sequences: it moves the cursor, sets the title, answers questions,
 //! writes the clipboard. None of that may come from text that is only meant to be read.
 
+use bxcore::text::deceives;
+
 /// The longest escape sequence that is dropped whole, in characters. What is longer is no sequence
 /// that a terminal would take, and its rest is shown, so that nothing can hide what follows.
 const MAX_SEQUENCE_CHARS: usize = 256;
@@ -95,12 +97,6 @@ impl Sanitizer {
         self.state = state;
         self.held = 0;
     }
-}
-
-/// Characters that make a person read something else than what is there: direction overrides and
-/// tag characters.
-fn deceives(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A whole text without anything that a terminal would act on.

@@ -10,6 +10,7 @@ use bxcore::id::{SessionId, TurnId};
 use bxcore::problem::Problem;
 use bxcore::transcript::{Assistant, Entry, TurnEnd, TurnOutcome, parse_line};
 use bxcore::wire::loopd::{CallReport, SessionRow, SessionStatus, TurnReport};
+use bxkit::home::Home;
 use bxkit::rpc::CallError;
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ const MAX_LOG_BYTES: usize = 256 * 1024 * 1024;
 /// # Errors
 /// The house is gone, loopd does not come back, or the turn takes too long; each names the session.
 pub(super) async fn wait(
+    home: &Home,
     connection: &Connection,
     progress: &mut Progress,
     session: &SessionId,
@@ -39,7 +41,9 @@ pub(super) async fn wait(
     progress.say("loopd went away: it goes on with the turn when it is back …");
     let began = Instant::now();
     let mut seen = began;
+    let mut anew = None;
     loop {
+        let connection = anew.as_ref().unwrap_or(connection);
         let row: Result<SessionRow, CallError> = connection
             .loopd
             .get(&format!("/v1/sessions/{session}"))
@@ -47,6 +51,11 @@ pub(super) async fn wait(
         match row {
             Ok(row) if row.status == SessionStatus::Running => seen = Instant::now(),
             Ok(_) => return read(connection, session, turn).await,
+            // Everything was stopped and started again: another house, with another token.
+            Err(CallError::Refused(problem)) if problem.code == Code::NotAuthorised => {
+                let found = Connection::find(home).await?;
+                anew = Some(found.ok_or_else(|| stopped(session))?);
+            }
             Err(CallError::Refused(problem)) => return Err(problem.into()),
             Err(_) => match connection.status().await.map(|status| status.problem) {
                 Ok(None) => {}

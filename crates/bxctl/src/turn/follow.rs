@@ -93,7 +93,7 @@ pub(crate) async fn follow(
         );
     }
     let ended = tokio::select! {
-        ended = aftermath::wait(connection, &mut progress, &session, id) => ended?,
+        ended = aftermath::wait(context.home, connection, &mut progress, &session, id) => ended?,
         () = either(&mut interrupts, &mut terminations) => {
             // It can't be asked to stop while it is away.
             let _ = stop(connection.loopd.clone(), session).await;

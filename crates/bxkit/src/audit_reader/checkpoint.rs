@@ -62,12 +62,8 @@ pub fn last_checkpoint(folder: &Path) -> io::Result<Option<Checkpoint>> {
 
 /// The end of a file. Its first line may be cut; that is then no checkpoint.
 fn tail_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = fsx::careful().read(true).open(path)?;
-    let found = file.metadata()?;
-    if !found.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let from = found.len().saturating_sub(MAX_TAIL_BYTES);
+    let mut file = fsx::open_regular(path)?;
+    let from = file.metadata()?.len().saturating_sub(MAX_TAIL_BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut tail = Vec::new();
     file.take(MAX_TAIL_BYTES).read_to_end(&mut tail)?;

@@ -4,8 +4,8 @@ use super::error::AuditFault;
 use super::record::Record;
 use super::segments::segments;
 use super::walk::MAX_LINE_BYTES;
+use crate::fsx::open_regular;
 use bxcore::audit::sha256_hex;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -61,10 +61,13 @@ pub fn payload(folder: &Path, sha256: &str) -> Result<String, AuditFault> {
     if !sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err(differs());
     }
-    let bytes = std::fs::read(&path).map_err(|source| AuditFault::Unreadable {
-        path: path.clone(),
-        source,
-    })?;
+    let mut bytes = Vec::new();
+    open_regular(&path)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
+        .map_err(|source| AuditFault::Unreadable {
+            path: path.clone(),
+            source,
+        })?;
     if sha256_hex(&bytes) != sha256 {
         return Err(differs());
     }
@@ -142,7 +145,7 @@ pub(super) fn lines(
         path: path.to_owned(),
         source,
     };
-    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let mut reader = BufReader::new(open_regular(path).map_err(failed)?);
     let mut line = String::new();
     loop {
         line.clear();

@@ -3,11 +3,11 @@
 use super::error::{AuditFault, Place};
 use super::record::Record;
 use super::segments::{name_of, segments};
+use crate::fsx::open_regular;
 use bxcore::audit::{ChainError, Head, sha256_hex};
 use bxcore::text::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -117,7 +117,7 @@ impl Walker<'_> {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(failed)?;
+        let file = open_regular(path).map_err(failed)?;
         let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, file);
         let mut segment = LastSegment {
             path: path.to_owned(),
@@ -254,7 +254,7 @@ fn payload_holds(folder: &Path, sha256: &str) -> bool {
     if !sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return false;
     }
-    let Ok(mut file) = File::open(folder.join("payloads").join(sha256)) else {
+    let Ok(mut file) = open_regular(&folder.join("payloads").join(sha256)) else {
         return false;
     };
     let mut hasher = Sha256::new();

@@ -40,6 +40,8 @@ pub enum StreamEnd {
     CutOff,
     /// Not at all: nothing more comes, until the other side gives up.
     Silence,
+    /// Not at all: this comes again and again, until the other side gives up.
+    Repeats(&'static str),
 }
 
 impl Answer {

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+/// How long a stream that never ends waits between what it repeats.
+const REPEAT_PAUSE: Duration = Duration::from_millis(20);
 /// How long a connection waits for a request, and a silent one for its end.
 const PATIENCE: Duration = Duration::from_mins(1);
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -219,14 +221,18 @@ impl Shared {
                      transfer-encoding: chunked\r\n\r\n"
                 )?;
                 for piece in pieces {
-                    write!(stream, "{:x}\r\n", piece.len())?;
-                    stream.write_all(&piece)?;
-                    stream.write_all(b"\r\n")?;
-                    stream.flush()?;
+                    chunk(stream, &piece)?;
                 }
                 match end {
                     StreamEnd::Whole => stream.write_all(b"0\r\n\r\n"),
                     StreamEnd::CutOff => Ok(()),
+                    StreamEnd::Repeats(piece) => {
+                        while !self.over.load(Ordering::SeqCst) {
+                            chunk(stream, piece.as_bytes())?;
+                            std::thread::sleep(REPEAT_PAUSE);
+                        }
+                        Ok(())
+                    }
                     StreamEnd::Silence => {
                         let _ = stream.read(&mut [0]);
                         Ok(())
@@ -240,6 +246,14 @@ impl Shared {
             Answer::Close => Ok(()),
         }
     }
+}
+
+/// One piece of a body that comes in chunks.
+fn chunk(stream: &mut impl Write, piece: &[u8]) -> std::io::Result<()> {
+    write!(stream, "{:x}\r\n", piece.len())?;
+    stream.write_all(piece)?;
+    stream.write_all(b"\r\n")?;
+    stream.flush()
 }
 
 fn whole(

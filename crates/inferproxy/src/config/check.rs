@@ -66,16 +66,16 @@ fn check_url(url: &str, key: String) -> Result<(), InvalidValue> {
     let hint = match error {
         AddressError::Malformed | AddressError::Extras => "for example http://127.0.0.1:8080",
         AddressError::Tls => {
-            "write http:// for a server on this box or in your network; servers behind TLS and \
-             models in the cloud can't be used yet"
+            "write http:// for a server on this box or in your network; a model elsewhere is a \
+             [provider.NAME] of brokerd.toml"
         }
         AddressError::Unusable => {
             "for a server on this box write http://127.0.0.1:8080, for another in your network its \
              address there"
         }
         AddressError::Public => {
-            "models in the cloud can't be used yet: so far nothing that is said leaves your own \
-             network"
+            "a backend is on this box or in your own network; a model elsewhere is a \
+             [provider.NAME] of brokerd.toml"
         }
     };
     Err(InvalidValue::new(key, error.to_string()).hint(hint))
@@ -265,14 +265,14 @@ mod tests {
     }
 
     #[test]
-    fn a_public_address_is_told_to_be_of_no_use_yet() {
+    fn a_public_address_is_told_to_be_of_no_use_here() {
         let text = "[[backend]]\nname = \"cloud\"\nurl = \"http://1.2.3.4\"\nkind = \"openai\"\n";
         assert_snapshot!(refusal(text), @r#"
-        inferproxy.toml:3:7: `backend.0.url`: it is a public address, not on this box or in a private network
+        inferproxy.toml:3:7: backend 1: `url`: it is a public address, not on this box or in a private network
           |
         3 | url = "http://1.2.3.4"
           |       ^^^^^^^^^^^^^^^^
-        models in the cloud can't be used yet: so far nothing that is said leaves your own network
+        a backend is on this box or in your own network; a model elsewhere is a [provider.NAME] of brokerd.toml
         "#);
     }
 }

@@ -296,6 +296,37 @@ async fn the_other_side_fails_in_every_way_and_is_asked_once() {
     }
 }
 
+/// A server that writes the key that it was sent into a description gets it into nothing that is kept.
+#[tokio::test]
+async fn a_key_that_comes_back_is_not_kept() {
+    let (far, started) = Far::failing("tools/list", |seen| {
+        let body: Value = serde_json::from_slice(&seen.body).unwrap();
+        let list = json!({"tools": [tool(&format!("Says it to {SECRET} again."))]});
+        json_text(&json!({"jsonrpc": "2.0", "id": body["id"], "result": list}))
+    })
+    .await;
+    let result = started.call("s", 1, "mcp:s/echo", r#"{"text":"x"}"#).await;
+    assert!(result.content.contains("(secret)"), "{}", result.content);
+    assert!(!result.content.contains(SECRET), "{}", result.content);
+    started.stop().await;
+    let mut folders = vec![far.test.home.state_dir().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() && path != far.test.home.secrets_dir() {
+                folders.push(path);
+            } else if let Ok(bytes) = std::fs::read(&path) {
+                let mut windows = bytes.windows(SECRET.len());
+                assert!(
+                    windows.all(|at| at != SECRET.as_bytes()),
+                    "{}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
 /// What can't be put on record is not sent, whoever wants it.
 #[tokio::test]
 async fn without_a_record_nothing_is_sent() {

@@ -124,6 +124,18 @@ async fn silence_and_a_trickle_end_at_their_bounds() {
             Answer::Stream(vec![hello(), b"data: {\"choi".to_vec()], StreamEnd::Silence),
             "stalled",
         ),
+        // Neither are comments and empty events for long.
+        (
+            Answer::Stream(vec![hello()], StreamEnd::Repeats(": ping\n\n")),
+            "stalled",
+        ),
+        (
+            Answer::Stream(
+                vec![hello()],
+                StreamEnd::Repeats("data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n"),
+            ),
+            "stalled",
+        ),
     ] {
         let world = World::new(bounds, GRANT, move |_, _| answer.clone()).await;
         let problem = world.lead(1, &body("a")).await.unwrap().end.unwrap_err();
@@ -131,6 +143,22 @@ async fn silence_and_a_trickle_end_at_their_bounds() {
         assert!(problem.title.contains(class), "{class}: {problem}");
         assert_eq!(world.info().await.spent_today, reserved());
         assert_eq!(world.provider.connections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_whole_ends_whatever_else_comes() {
+    let choice = json!({"delta": {"content": "Yes."}, "finish_reason": "stop"});
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 2});
+    let said = event(&json!({"choices": [choice], "usage": usage}));
+    let empty = StreamEnd::Repeats("data: {\"choices\":[]}\n\n");
+    for end in [StreamEnd::Silence, empty] {
+        let said = said.clone();
+        let answer = move |_: usize, _: &_| Answer::Stream(vec![said.clone()], end);
+        let world = World::new("between_ms = 1000", GRANT, answer).await;
+        let led = world.lead(1, &body("a")).await.unwrap();
+        led.end.unwrap();
+        assert_eq!(world.info().await.spent_today.micros(), 10 * 3 + 2 * 15);
     }
 }
 

@@ -43,14 +43,18 @@ pub(super) fn read(path: &Path) -> Result<Checkpoint, Problem> {
     read_checkpoint(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// Whether the log's own checkpoints are by the same key: another key is another log's, or a log
-/// that somebody wrote anew.
-pub(super) fn same_key(folder: &Path, signed: &Checkpoint) -> Result<(), Problem> {
-    let own = last_checkpoint(folder).map_err(|error| {
+/// The last checkpoint of a log, if there is one.
+pub(super) fn own(folder: &Path) -> Result<Option<Checkpoint>, Problem> {
+    last_checkpoint(folder).map_err(|error| {
         let path = folder.join(CHECKPOINT_FILE);
         let title = "The log's own checkpoints can't be read";
         file_problem(Code::AuditUnavailable, title, &path, &error)
-    })?;
+    })
+}
+
+/// Whether the log's own checkpoints are by the same key: another key is another log's, or a log
+/// that somebody wrote anew.
+pub(super) fn same_key(own: Option<&Checkpoint>, signed: &Checkpoint) -> Result<(), Problem> {
     match own {
         Some(own) if own.key != signed.key => Err(Problem::new(
             Code::AuditChainBroken,

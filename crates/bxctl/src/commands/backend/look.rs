@@ -52,7 +52,7 @@ fn only_own(url: &str, found: &[SocketAddr]) -> Result<Vec<SocketAddr>, Problem>
             "A model server must be on this box or in your own network",
         )
         .detail(format!("{url} leads to {}, which is a public address", public.ip()))
-        .hint("models in the cloud can't be used yet: so far nothing that is said leaves your own network")),
+        .hint("a model elsewhere is a [provider.NAME] of brokerd.toml: see \"Providers\" in docs/guide.md")),
         _ => Ok(own),
     }
 }
