@@ -1,8 +1,8 @@
 //! What can be typed. Nothing is done here.
 
 use crate::commands::{
-    approvals, ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, man,
-    mcp, memory, session, sessions, up,
+    approvals, ask, audit, backend, backup, chat, completions, doctor, endorse, grants, init, jobs,
+    man, mcp, memory, session, sessions, up,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -59,6 +59,8 @@ pub enum Command {
     Session(session::SessionCommand),
     /// Show who holds the model's slots and who waits for them.
     Slots,
+    /// List what begins by the clock, or begin one of them now.
+    Jobs(jobs::JobsArgs),
     /// Look at what is in memory, and search it.
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
@@ -120,6 +122,9 @@ mod tests {
             "session cache chat-1",
             "session stop chat-1",
             "slots",
+            "jobs",
+            "jobs --json",
+            "jobs --run morning",
             "memory list",
             "memory show notes.md --json",
             "memory recall blue kettle -n 3",

@@ -12,6 +12,7 @@ pub(crate) mod down;
 pub(crate) mod endorse;
 pub(crate) mod grants;
 pub(crate) mod init;
+pub(crate) mod jobs;
 pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod memory;

@@ -90,6 +90,7 @@ async fn talk(context: &Context<'_>, command: Command) -> Outcome {
         Command::Status => commands::status::run(context).await,
         Command::Doctor(args) => commands::doctor::run(context, &args).await,
         Command::Sessions(args) => commands::sessions::run(context, &args).await,
+        Command::Jobs(args) => commands::jobs::run(context, &args).await,
         Command::Session(command) => commands::session::run(context, command).await,
         Command::Slots => commands::slots::run(context).await,
         Command::Approvals(args) => commands::approvals::run(context, args).await,

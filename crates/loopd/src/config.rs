@@ -5,11 +5,14 @@
 mod compact;
 mod guardrails;
 mod sampling;
+mod schedule;
 
 pub use compact::Compact;
 pub use guardrails::Guardrails;
 pub use sampling::Sampling;
+pub use schedule::{Heartbeat, Job, MAX_JOB_TEXT_BYTES, MAX_JOBS};
 
+use crate::schedule::Schedule;
 use bxkit::config::{ConfigError, InvalidValue};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -37,6 +40,11 @@ pub struct Config {
     pub compact: Compact,
     /// Limits of every session that no other session asked for.
     pub guardrails: Guardrails,
+    /// Turns that begin by the clock.
+    #[serde(rename = "job")]
+    pub jobs: Vec<Job>,
+    /// A turn that begins again and again; none if left out.
+    pub heartbeat: Option<Heartbeat>,
 }
 
 impl Default for Config {
@@ -48,6 +56,8 @@ impl Default for Config {
             sampling: Sampling::default(),
             compact: Compact::default(),
             guardrails: Guardrails::default(),
+            jobs: Vec::new(),
+            heartbeat: None,
         }
     }
 }
@@ -56,6 +66,14 @@ impl Config {
     /// Reads the file; a missing one is the defaults.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         bxkit::config::load_checked(path, Self::check)
+    }
+
+    /// What begins by the clock.
+    ///
+    /// # Errors
+    /// The key whose value can't be used.
+    pub fn schedule(&self) -> Result<Schedule, InvalidValue> {
+        Schedule::new(&self.jobs, self.heartbeat.as_ref())
     }
 
     fn check(&self) -> Result<(), InvalidValue> {
@@ -74,6 +92,7 @@ impl Config {
             return Err(InvalidValue::new("answer_tokens", why));
         }
         self.guardrails.check()?;
+        self.schedule()?;
         self.sampling.check()
     }
 }

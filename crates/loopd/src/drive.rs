@@ -15,6 +15,7 @@ mod model;
 mod opening;
 mod perform;
 mod resume;
+mod scheduler;
 mod sink;
 mod tools;
 

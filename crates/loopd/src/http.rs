@@ -2,6 +2,7 @@
 
 mod activity;
 mod backup;
+mod jobs;
 mod sessions;
 mod slots;
 mod turns;
@@ -17,6 +18,7 @@ pub fn router(engine: Arc<Engine>) -> Router {
         .merge(sessions::routes())
         .merge(slots::routes())
         .merge(backup::routes())
+        .merge(jobs::routes())
         .merge(activity::routes())
         .with_state(engine)
 }

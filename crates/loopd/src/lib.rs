@@ -10,6 +10,7 @@ pub mod drive;
 pub mod http;
 pub mod prompt;
 mod role;
+pub mod schedule;
 pub mod session;
 pub mod slots;
 pub mod store;

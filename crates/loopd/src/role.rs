@@ -3,7 +3,9 @@
 use crate::config::Config;
 use crate::drive::{Broker, Engine, Inference, Memory, Parts};
 use crate::http::router;
+use crate::schedule::Schedule;
 use crate::store::{Store, StoreOptions};
+use bxcore::code::Code;
 use bxcore::problem::Problem;
 use bxcore::role::Role;
 use bxkit::confine::Confinement;
@@ -18,7 +20,7 @@ pub fn run() -> ExitCode {
     daemon::run(Role::Loopd, prepare, serve)
 }
 
-fn prepare(prelude: &Prelude) -> Result<Prepared<Config>, Fatal> {
+fn prepare(prelude: &Prelude) -> Result<Prepared<(Config, Schedule)>, Fatal> {
     let home = &prelude.home;
     let config = Config::load(&home.config_file(Role::Loopd)).map_err(|error| error.problem())?;
     let options = StoreOptions::in_folder(home.state_dir());
@@ -27,20 +29,25 @@ fn prepare(prelude: &Prelude) -> Result<Prepared<Config>, Fatal> {
         .into_iter()
         .fold(Confinement::strict(), Confinement::write)
         .read(home.config_file(Role::Loopd));
-    Ok(Prepared::new(confinement, config))
+    // Time zones are read before there is no right to.
+    let schedule = config
+        .schedule()
+        .map_err(|error| Problem::new(Code::ConfigInvalid, error.why))?;
+    Ok(Prepared::new(confinement, (config, schedule)))
 }
 
-async fn serve(context: Context, config: Config) -> Result<(), Fatal> {
+async fn serve(context: Context, prepared: (Config, Schedule)) -> Result<(), Fatal> {
+    let (config, schedule) = prepared;
     let options = StoreOptions::in_folder(context.home.state_dir());
     let opened = tokio::task::spawn_blocking(move || Store::open(options)).await;
-    let opened =
-        opened.map_err(|error| Problem::new(bxcore::code::Code::Internal, error.to_string()))?;
+    let opened = opened.map_err(|error| Problem::new(Code::Internal, error.to_string()))?;
     let (store, recovery) = opened.map_err(Problem::from)?;
     for repair in &recovery.repaired {
         tracing::warn!(session = %repair.session, "transcript repaired: {}", repair.what);
     }
     let engine = Engine::new(Parts {
         config,
+        schedule,
         store: store.clone(),
         inference: Inference::new(context.client(Role::Inferproxy)?),
         broker: Broker::new(context.client(Role::Brokerd)?),
@@ -49,6 +56,7 @@ async fn serve(context: Context, config: Config) -> Result<(), Fatal> {
         shutdown: context.shutdown.clone(),
     });
     engine.resume(recovery);
+    engine.keep_schedule();
     let ended = context.serve(router(engine)).await;
     store.close().await;
     ended

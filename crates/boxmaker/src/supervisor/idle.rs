@@ -30,7 +30,8 @@ impl IdleWatch {
     ) -> bool {
         let busy_ms = match activity {
             _ if listeners > 0 => now_ms,
-            Some(Activity { turns: 1.., .. }) => now_ms,
+            // What begins by the clock begins only while somebody looks at it.
+            Some(Activity { turns: 1.., .. } | Activity { scheduled: 1.., .. }) => now_ms,
             Some(Activity { idle_ms, .. }) => now_ms.saturating_sub(idle_ms),
             None => 0,
         };
@@ -45,7 +46,13 @@ mod tests {
 
     #[test]
     fn turns_and_clients_keep_it_and_their_end_counts() {
-        let activity = |turns, idle_ms| Some(Activity { turns, idle_ms });
+        let activity = |turns, idle_ms| {
+            Some(Activity {
+                turns,
+                idle_ms,
+                scheduled: 0,
+            })
+        };
         let mut watch = IdleWatch::new(600, 100);
         for (now_ms, listeners, activity, expect) in [
             (200, 0, activity(0, 9_999), false),
@@ -63,5 +70,24 @@ mod tests {
                 "at {now_ms}"
             );
         }
+    }
+
+    #[test]
+    fn a_house_with_jobs_stays() {
+        let mut watch = IdleWatch::new(600, 0);
+        let waiting = Activity {
+            turns: 0,
+            idle_ms: 10_000,
+            scheduled: 1,
+        };
+        assert!(!watch.is_over(5_000, 0, Some(waiting)));
+        assert!(watch.is_over(
+            5_600,
+            0,
+            Some(Activity {
+                scheduled: 0,
+                ..waiting
+            })
+        ));
     }
 }

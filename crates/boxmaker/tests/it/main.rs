@@ -16,6 +16,7 @@ mod cli;
 mod consult;
 mod dependencies;
 mod house;
+mod jobs;
 mod kills;
 mod mcp;
 mod memory;

@@ -11,6 +11,8 @@
 //! | `POST /v1/sessions/{id}/stop` | | [`StopReport`] |
 //! | `GET /v1/slots` | | `Vec<GateRow>` |
 //! | `POST /v1/backup` | [`BackupRequest`] | [`BackupReport`] |
+//! | `GET /v1/jobs` | | `Vec<JobRow>` |
+//! | `POST /v1/jobs/{session}/run` | | begins one now; [`JobRow`] |
 //! | `GET /v1/activity` | | [`Activity`] |
 
 use super::approval::Awaiting;
@@ -347,4 +349,28 @@ pub struct Activity {
     pub turns: u32,
     /// For how long nothing was, in milliseconds; 0 while something is.
     pub idle_ms: u64,
+    /// How many jobs wait for their time, the heartbeat among them.
+    #[serde(default)]
+    pub scheduled: u32,
+}
+
+/// A job or the heartbeat, and how it stands with it. Times are RFC 3339, in the job's time zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobRow {
+    /// The session that its turns are in.
+    pub session: SessionId,
+    /// When it comes, as it was written.
+    pub rule: String,
+    /// Whether a turn of it is under way.
+    pub running: bool,
+    /// When it comes next; none if it never does.
+    pub next: Option<String>,
+    /// When it last began; none if it never did.
+    pub began: Option<String>,
+    /// How that ended; none while it has not, and where it could not begin.
+    pub outcome: Option<TurnOutcome>,
+    /// What was wrong with it, where something was.
+    pub code: Option<Code>,
+    /// When it was last left out since its session was busy, if that was after it last began.
+    pub skipped: Option<String>,
 }

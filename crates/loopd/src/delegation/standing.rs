@@ -2,6 +2,7 @@
 
 use super::MAX_SUBAGENT_DEPTH;
 use crate::budget::AccountKey;
+use crate::schedule::priority_of;
 use bxcore::guardrails::ToolRules;
 use bxcore::id::{SessionId, TurnId};
 use bxcore::transcript::Lineage;
@@ -50,14 +51,17 @@ impl Standing {
 
     /// Which slots its model calls are served on.
     pub fn lane(&self) -> Lane {
-        match self.made_by {
-            Some(_) => Lane::Background,
-            None => Lane::Main,
+        if self.made_by.is_some() || priority_of(&self.session).is_some() {
+            Lane::Background
+        } else {
+            Lane::Main
         }
     }
 
-    /// How urgent its model calls are: a child's parent waits for it, and is as urgent.
+    /// How urgent its model calls are: a child's parent waits for it, and is as urgent. What the
+    /// clock began waits for what a person began.
     pub fn priority(&self) -> Priority {
-        Priority::Live
+        let (root, _) = self.root();
+        priority_of(&root).unwrap_or(Priority::Live)
     }
 }

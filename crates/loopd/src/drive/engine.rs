@@ -5,9 +5,11 @@ use super::holds::Holds;
 use super::inference::Inference;
 use super::live::LiveSessions;
 use super::memory::Memory;
+use super::scheduler::Scheduled;
 use super::sink::EventSink;
 use crate::config::Config;
 use crate::delegation::Trees;
+use crate::schedule::Schedule;
 use crate::session::cache_rows;
 use crate::slots::SlotGate;
 use crate::store::{BackupName, RawLog, Recovery, Store};
@@ -32,6 +34,8 @@ const STOP_POLL: Duration = Duration::from_millis(20);
 pub struct Parts {
     /// The configuration.
     pub config: Config,
+    /// What begins by the clock.
+    pub schedule: Schedule,
     /// What is kept.
     pub store: Store,
     /// The way to a model.
@@ -58,6 +62,7 @@ pub struct Engine {
     pub(super) holds: Holds,
     pub(super) live: LiveSessions,
     pub(super) trees: Trees,
+    pub(super) scheduled: Scheduled,
     pub(super) shutdown: CancellationToken,
     tasks: Tasks,
     idle_since: Mutex<Instant>,
@@ -77,6 +82,7 @@ impl Engine {
             holds: Holds::default(),
             live: LiveSessions::default(),
             trees: Trees::default(),
+            scheduled: Scheduled::new(parts.schedule),
             shutdown: parts.shutdown,
             tasks: parts.tasks,
             idle_since: Mutex::new(Instant::now()),
@@ -148,6 +154,7 @@ impl Engine {
         Activity {
             turns: u32::try_from(turns).unwrap_or(u32::MAX),
             idle_ms: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
+            scheduled: self.scheduled.count(),
         }
     }
 

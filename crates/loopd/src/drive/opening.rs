@@ -6,6 +6,7 @@ use super::holds::{Hold, HoldError};
 use super::sink::EventSink;
 use crate::delegation::{self, MAX_SUBAGENT_DEPTH, Standing};
 use crate::prompt::{Conversation, KeptReasoning};
+use crate::schedule::priority_of;
 use crate::slots::Layout;
 use crate::store::StoreError;
 use crate::tools::Catalog;
@@ -67,31 +68,60 @@ impl Engine {
                 Err(_) => reserved(&session),
             });
         }
+        self.not_of_the_clock(&session).await?;
         let hold = self.hold(&session, request.no_wait, sink).await?;
-        let past = self.past(&session).await?;
+        self.turn_in(&session, &request, &hold, sink).await
+    }
+
+    /// Works a message to its end in a session that is held.
+    pub(super) async fn turn_in(
+        &self,
+        session: &SessionId,
+        request: &TurnRequest,
+        hold: &Hold,
+        sink: &mut EventSink,
+    ) -> Result<(), Problem> {
+        let past = self.past(session).await?;
         let label = Label::new(request.class.unwrap_or(Class::Private), false);
-        let ground = match self.ground(&session, &past, &request, label, sink).await {
+        let ground = match self.ground(session, &past, request, label, sink).await {
             Err(problem) if problem.code == Code::RoleUnreachable => {
                 // Somebody died and is being started again. All of this can be asked twice.
                 // Seldom needed, and its state needs not be part of every turn's.
                 Box::pin(self.roles_return(problem)).await?;
-                self.ground(&session, &past, &request, label, sink).await?
+                self.ground(session, &past, request, label, sink).await?
             }
             ground => ground?,
         };
-        let opening = opening(&session, &past, &ground, &request.text, label);
-        let context = self.context(&session, &past, &ground, Lost::default());
+        let opening = opening(session, &past, &ground, &request.text, label);
+        let context = self.context(session, &past, &ground, Lost::default());
         let standing = Standing {
-            session,
+            session: session.clone(),
             turn: opening.turn(),
             made_by: None,
             rules: ground.authority.rules.clone(),
         };
         let begun = Turn::begin(context, past.conversation, opening);
         let (turn, first) = begun.map_err(|error| internal(&error))?;
-        self.carry_out(turn, first, &ground.backend, standing, &hold, sink)
+        self.carry_out(turn, first, &ground.backend, standing, hold, sink)
             .await;
         Ok(())
+    }
+
+    /// Whether a person may write in a session by its name: those of the clock are begun by it alone.
+    async fn not_of_the_clock(&self, session: &SessionId) -> Result<(), Problem> {
+        if priority_of(session).is_none() {
+            return Ok(());
+        }
+        match self.store.session(session).await {
+            Err(StoreError::SessionUnknown(_)) => Err(Problem::new(
+                Code::SessionIdInvalid,
+                format!("A session can't be named `{session}`"),
+            )
+            .detail("`heartbeat` and ids that begin with `job-` are for what the clock begins")
+            .hint("choose another id; `boxmaker jobs` lists what begins by the clock")),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Waits for the other roles; gives the problem back where they don't return.

@@ -4,6 +4,7 @@ use super::batch::{Batch, Committed};
 use super::error::StoreError;
 use super::views::{AccountView, Counters, RawLog};
 use crate::budget::AccountKey;
+use crate::schedule::Stamp;
 use bxcore::id::SessionId;
 use tokio::sync::oneshot;
 
@@ -25,6 +26,8 @@ pub(super) enum Command {
     Recheck(SessionId, Reply<()>),
     /// Remove a session.
     Delete(SessionId, Reply<()>),
+    /// Keep what is known of an entry of the schedule.
+    PutStamp(SessionId, Stamp, Reply<()>),
     /// Which files to sync now. Asked by the housekeeper.
     BeginSync(std::sync::mpsc::SyncSender<SyncWork>),
     /// How that went. Told by the housekeeper.

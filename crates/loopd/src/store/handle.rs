@@ -12,10 +12,12 @@ use super::views::{AccountView, Counters, LedgerRow, RawLog, Recovery};
 use super::writer::Writer;
 use super::{rows, schema};
 use crate::budget::AccountKey;
+use crate::schedule::Stamp;
 use crate::session::read;
 use bxcore::id::SessionId;
 use bxcore::transcript::Line;
 use bxcore::wire::loopd::{BackupReport, SessionRow};
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::thread;
@@ -171,6 +173,19 @@ impl Store {
     pub async fn account(&self, key: &AccountKey) -> Result<Option<AccountView>, StoreError> {
         let key = key.clone();
         self.ask(|reply| Command::Account(key, reply)).await
+    }
+
+    /// What is known of every entry that the schedule ever had.
+    pub async fn stamps(&self) -> Result<BTreeMap<SessionId, Stamp>, StoreError> {
+        let reader = Arc::clone(&self.reader);
+        blocking(move || reader.ask(rows::stamps)).await
+    }
+
+    /// Keeps what is known of an entry of the schedule; on disk when this returns.
+    pub async fn put_stamp(&self, session: &SessionId, stamp: &Stamp) -> Result<(), StoreError> {
+        let (session, stamp) = (session.clone(), stamp.clone());
+        self.ask(|reply| Command::PutStamp(session, stamp, reply))
+            .await
     }
 
     /// Removes a session and everything it said; its ledger stays.

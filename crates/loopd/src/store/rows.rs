@@ -6,6 +6,7 @@ mod accounts;
 mod calls;
 mod heads;
 mod journal;
+mod schedule;
 mod values;
 
 pub(super) use accounts::{account, put_account};
@@ -17,3 +18,4 @@ pub(super) use heads::{
 pub(super) use journal::{
     Piece, last_seq, piece, pieces, pieces_by_session, prune, put_piece, remove_pieces,
 };
+pub(super) use schedule::{put_stamp, stamps};

@@ -20,9 +20,10 @@ const WAL_BYTES_KEPT: u32 = 64 * 1024 * 1024;
 const CACHE_KIB: i32 = 8 * 1024;
 
 /// The newest version of the tables.
-const NEWEST: u32 = 1;
+const NEWEST: u32 = 2;
 /// The steps from one version to the next; `user_version` counts the ones that were taken.
-const MIGRATIONS: [&str; NEWEST as usize] = ["
+const MIGRATIONS: [&str; NEWEST as usize] = [
+    "
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
@@ -94,7 +95,14 @@ CREATE TABLE ledger (
     ts TEXT NOT NULL,
     PRIMARY KEY (session, call)
 ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+CREATE TABLE schedule (
+    session TEXT PRIMARY KEY,
+    stamp TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+",
+];
 
 /// Opens the database for the writer, checks it, and brings it to the newest version.
 pub(super) fn open_writer(path: &Path, max_pages: Option<u32>) -> Result<Connection, StoreError> {

@@ -144,6 +144,11 @@ impl Writer {
             Command::Delete(session, reply) => {
                 let _ = reply.send(self.delete(&session));
             }
+            Command::PutStamp(session, stamp, reply) => {
+                let put = rows::put_stamp(&self.db, &session, &stamp);
+                let _ =
+                    reply.send(put.map_err(|error| StoreError::database(&self.options.db, &error)));
+            }
             Command::BeginSync(reply) => {
                 let _ = reply.send(self.begin_sync());
             }
