@@ -13,6 +13,7 @@ use crate::usage::{Receipt, Usage};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The version that is written. Readers accept every version from 1 to this one.
@@ -148,8 +149,40 @@ pub struct User {
     pub turn: TurnId,
     /// The message's label.
     pub label: Label,
+    /// What it says of memory before the person's own words, where that had changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Remembered>,
     /// The message.
     pub message: RawMessage,
+}
+
+/// How a session in the middle of an epoch was told that memory has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remembered {
+    /// What memory holds now, as the session may know it.
+    pub now: String,
+    /// What the message begins with, before the person's own words.
+    pub notice: String,
+}
+
+impl User {
+    /// The person's own words, without what stands before them about memory.
+    pub fn words(&self) -> String {
+        #[derive(Deserialize)]
+        struct Content<'a> {
+            #[serde(borrow, default)]
+            content: Option<Cow<'a, str>>,
+        }
+        // A message of another shape has no words.
+        let read: Result<Content<'_>, _> = serde_json::from_str(self.message.json());
+        let content = read.ok().and_then(|read| read.content).unwrap_or_default();
+        let notice = self.memory.as_ref().map(|memory| memory.notice.as_str());
+        let words = notice.and_then(|notice| content.strip_prefix(notice));
+        words.map_or_else(
+            || content.to_string(),
+            |words| words.trim_start().to_owned(),
+        )
+    }
 }
 
 /// A tool call with the number that the session gave it.
@@ -384,9 +417,29 @@ mod tests {
         let line = round_trip(Entry::User(User {
             turn: TurnId::FIRST,
             label: Label::OWNER,
+            memory: None,
             message: serde_json::from_str(odd).unwrap(),
         }));
         assert!(matches!(line.entry, Entry::User(user) if user.message.json() == odd));
+    }
+
+    #[test]
+    fn a_persons_words_stand_behind_what_is_said_of_memory() {
+        let said = |memory: Option<Remembered>, text: &str| User {
+            turn: TurnId::FIRST,
+            label: Label::OWNER,
+            memory,
+            message: RawMessage::user(text),
+        };
+        let told = Remembered {
+            now: "b".to_owned(),
+            notice: "[b is new]".to_owned(),
+        };
+        assert_eq!(said(None, "[b is new]\n\nhi").words(), "[b is new]\n\nhi");
+        let user = said(Some(told.clone()), "[b is new]\n\nhi\n");
+        assert_eq!(user.words(), "hi\n");
+        let line = round_trip(Entry::User(user));
+        assert!(matches!(line.entry, Entry::User(user) if user.memory == Some(told)));
     }
 
     #[test]

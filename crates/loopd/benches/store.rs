@@ -71,6 +71,7 @@ fn first(session: &SessionId) -> Batch {
         .entry(Entry::User(User {
             turn: TurnId::FIRST,
             label: Label::OWNER,
+            memory: None,
             message: RawMessage::user("Hello"),
         }))
         .op(ensure(day.clone(), None))

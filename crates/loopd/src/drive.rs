@@ -16,6 +16,7 @@ mod opening;
 mod perform;
 mod resume;
 mod scheduler;
+mod said;
 mod sink;
 mod tools;
 

@@ -10,7 +10,8 @@ use bxcore::label::Class;
 use bxcore::problem::Problem;
 use bxcore::role::Role;
 use bxcore::wire::memoryd::{
-    MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, RecallRequest, Recalled,
+    MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, MemoryNews, NewsRequest,
+    RecallRequest, Recalled,
 };
 use bxkit::keys::Caller;
 use bxkit::rpc::{ApiError, Callers, Json};
@@ -25,6 +26,7 @@ pub fn router(service: Service) -> Router {
         .route("/v1/memory", get(list).post(change))
         .route("/v1/memory/{file}", get(list_one))
         .route("/v1/baseline/{class}", get(baseline))
+        .route("/v1/baseline/{class}/news", post(news))
         .route("/v1/recall", post(recall))
         .with_state(service)
 }
@@ -68,10 +70,18 @@ async fn baseline(
     Path(class): Path<String>,
 ) -> Result<Json<MemoryBaseline>, ApiError> {
     caller.must_be(ENGINE_OR_OWNER)?;
-    let class: Class = class
-        .parse()
-        .map_err(|error| bad("This names no class", &error))?;
-    Ok(Json(service.baseline(class).await?))
+    Ok(Json(service.baseline(named(&class)?).await?))
+}
+
+/// `POST /v1/baseline/{class}/news`
+async fn news(
+    State(service): State<Service>,
+    caller: Caller,
+    Path(class): Path<String>,
+    Json(asked): Json<NewsRequest>,
+) -> Result<Json<MemoryNews>, ApiError> {
+    caller.must_be(ENGINE_OR_OWNER)?;
+    Ok(Json(service.news(named(&class)?, asked).await?))
 }
 
 /// `POST /v1/recall`
@@ -82,6 +92,12 @@ async fn recall(
 ) -> Result<Json<Recalled>, ApiError> {
     caller.must_be(BROKER_OR_OWNER)?;
     Ok(Json(service.recall(request).await?))
+}
+
+fn named(class: &str) -> Result<Class, Problem> {
+    class
+        .parse()
+        .map_err(|error| bad("This names no class", &error))
 }
 
 fn bad(title: &str, error: &dyn std::error::Error) -> Problem {

@@ -2,6 +2,8 @@
 
 mod baseline;
 mod change;
+mod news;
 
 pub use baseline::{DEFAULT_BASELINE_BYTES, baseline};
 pub use change::change;
+pub use news::news;

@@ -1,14 +1,15 @@
 //! Everything that memoryd can be asked, for whoever serves its routes.
 
 use crate::folder::{Folder, FolderError};
-use crate::memory::{baseline, change};
+use crate::memory::{baseline, change, news};
 use crate::searcher::Searcher;
 use bxcore::code::Code;
 use bxcore::id::MemoryFile;
 use bxcore::label::Class;
 use bxcore::problem::Problem;
 use bxcore::wire::memoryd::{
-    MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, RecallRequest, Recalled,
+    MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, MemoryNews, NewsRequest,
+    RecallRequest, Recalled,
 };
 use bxkit::fault;
 use jiff::Timestamp;
@@ -81,6 +82,20 @@ impl Service {
     pub async fn baseline(&self, class: Class) -> Result<MemoryBaseline, Problem> {
         let listing = self.list(None).await?;
         Ok(baseline(&listing.files, class, self.baseline_bytes))
+    }
+
+    /// What has changed since a session of this class was told what memory holds.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub async fn news(&self, class: Class, asked: NewsRequest) -> Result<MemoryNews, Problem> {
+        let listing = self.list(None).await?;
+        Ok(news(
+            &listing.files,
+            class,
+            self.baseline_bytes,
+            &asked.known,
+        ))
     }
 
     /// Searches notes and transcripts.

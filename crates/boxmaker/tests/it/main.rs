@@ -13,6 +13,7 @@ mod badinput;
 mod badmodel;
 mod budget;
 mod cli;
+mod compaction;
 mod consult;
 mod dependencies;
 mod house;

@@ -6,6 +6,7 @@
 //! | `GET /v1/memory` | brokerd, owner | | [`MemoryListing`] |
 //! | `GET /v1/memory/{file}` | brokerd, owner | | [`MemoryListing`] of one file |
 //! | `GET /v1/baseline/{class}` | loopd, owner | | [`MemoryBaseline`] |
+//! | `POST /v1/baseline/{class}/news` | loopd, owner | [`NewsRequest`] | [`MemoryNews`] |
 //! | `POST /v1/recall` | brokerd, owner | [`RecallRequest`] | [`Recalled`] |
 //!
 //! Everything that it gives has a label, and none of it is checked against whoever asks: that label
@@ -112,6 +113,25 @@ pub struct MemoryBaseline {
     pub text: String,
     /// How many more there are that found no room.
     pub left_out: u32,
+}
+
+/// Asks what has changed since a session was told what memory holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewsRequest {
+    /// The text that it was told last: an earlier [`MemoryBaseline`].
+    pub known: String,
+}
+
+/// What has changed in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryNews {
+    /// What an epoch would begin with now.
+    pub now: MemoryBaseline,
+    /// What is in it and was not known, file by file; empty where nothing is.
+    pub added: String,
+    /// What was known and is in no file any more. What only found no room now is not in it.
+    pub removed: String,
 }
 
 /// A search.

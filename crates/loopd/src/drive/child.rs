@@ -315,6 +315,7 @@ impl Engine {
             user: User {
                 turn: delegation.turn(),
                 label: authority.label,
+                memory: None,
                 message: RawMessage::user(&format!(
                     "{}\n\n{}",
                     time_line(&jiff::Zoned::now()),

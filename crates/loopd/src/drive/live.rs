@@ -108,6 +108,7 @@ mod tests {
         big.push(&Entry::User(User {
             turn: TurnId::FIRST,
             label: Label::OWNER,
+            memory: None,
             message: RawMessage::user(&"x".repeat(MAX_LIVE_BYTES / 3)),
         }));
         let id = |n: usize| SessionId::new(format!("chat-{n}")).unwrap();

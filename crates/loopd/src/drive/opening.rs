@@ -3,6 +3,7 @@
 use super::choosing::Chosen;
 use super::engine::{Engine, held};
 use super::holds::{Hold, HoldError};
+use super::said::{opening, said};
 use super::sink::EventSink;
 use crate::delegation::{self, MAX_SUBAGENT_DEPTH, Standing};
 use crate::prompt::{Conversation, KeptReasoning};
@@ -10,14 +11,13 @@ use crate::schedule::priority_of;
 use crate::slots::Layout;
 use crate::store::StoreError;
 use crate::tools::Catalog;
-use crate::turn::{Limits, Lost, Opening, Turn, TurnContext};
-use bxcore::chat::RawMessage;
+use crate::turn::{Limits, Lost, Turn, TurnContext};
 use bxcore::code::Code;
 use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
 use bxcore::money::Price;
 use bxcore::problem::Problem;
-use bxcore::transcript::{Epoch, Lineage, Open, User};
+use bxcore::transcript::{Epoch, Lineage};
 use bxcore::wire::brokerd::{Authority, Register};
 use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{SessionRow, SessionStatus, TurnEvent, TurnRequest, WaitReason};
@@ -92,7 +92,15 @@ impl Engine {
             }
             ground => ground?,
         };
-        let opening = opening(session, &past, &ground, &request.text, label);
+        let news = match ground.epoch {
+            // A new epoch begins with what there is.
+            Some(_) => None,
+            None => {
+                let class = ground.authority.label.class;
+                self.news(&past.conversation, class).await
+            }
+        };
+        let opening = opening(session, &past, &ground, said(&request.text, label, news));
         let context = self.context(session, &past, &ground, Lost::default());
         let standing = Standing {
             session: session.clone(),
@@ -264,24 +272,6 @@ impl Engine {
             catalog: Arc::clone(&ground.catalog),
             lost,
         }
-    }
-}
-
-fn opening(session: &SessionId, past: &Past, ground: &Ground, text: &str, label: Label) -> Opening {
-    let open = past.is_new.then(|| Open {
-        session: session.clone(),
-        parent: None,
-        lineage: None,
-        label,
-    });
-    Opening {
-        open,
-        epoch: ground.epoch.clone(),
-        user: User {
-            turn: past.conversation.next_turn(),
-            label,
-            message: RawMessage::user(text),
-        },
     }
 }
 

@@ -91,6 +91,8 @@ pub struct Conversation {
     marks: Vec<Mark>,
     pub(super) measured: Option<Measured>,
     pub(super) offer: Offer,
+    /// What the model was last told that memory holds.
+    known_memory: Arc<str>,
     label: Label,
     next_call: CallId,
     next_model_call: ModelCallId,
@@ -110,6 +112,7 @@ impl Default for Conversation {
             marks: Vec::new(),
             measured: None,
             offer: Offer::default(),
+            known_memory: "".into(),
             label: Label::BOTTOM,
             next_call: CallId::FIRST,
             next_model_call: ModelCallId::FIRST,
@@ -140,6 +143,9 @@ impl Conversation {
                 self.next_turn = self.next_turn.max(user.turn.next());
                 self.circles = Circles::default();
                 self.offer.next_round();
+                if let Some(memory) = &user.memory {
+                    self.known_memory = memory.now.as_str().into();
+                }
                 self.append(&user.message, Kind::User);
             }
             Entry::Assistant(assistant) => self.push_assistant(assistant),
@@ -167,6 +173,11 @@ impl Conversation {
     /// The join of everything that was read, as far as the transcript knows.
     pub fn label(&self) -> Label {
         self.label
+    }
+
+    /// What the model was last told that memory holds.
+    pub fn known_memory(&self) -> &str {
+        &self.known_memory
     }
 
     /// The number for the next tool call.
@@ -236,6 +247,7 @@ impl Conversation {
         self.tail = tail(epoch);
         self.head.extend_from_slice(epoch.system.json().as_bytes());
         self.system_end = self.head.len();
+        self.known_memory = epoch.memory.as_str().into();
         self.epoch = Some(EpochFacts {
             id: epoch.epoch,
             backend: epoch.backend.clone(),
@@ -243,7 +255,7 @@ impl Conversation {
             model: epoch.model.clone(),
             mode: epoch.mode,
             context_tokens: epoch.context_tokens,
-            memory: epoch.memory.as_str().into(),
+            memory: Arc::clone(&self.known_memory),
         });
         for (message, kind) in messages {
             match message {

@@ -2,13 +2,10 @@
 //!
 //! The index is never the truth: it can be made anew from the transcript at any time.
 
-use bxcore::chat::RawMessage;
 use bxcore::id::{CallId, EpochId, ModelCallId, SessionId, TurnId};
 use bxcore::label::Label;
 use bxcore::text::cap;
 use bxcore::transcript::{Entry, Line};
-use serde::Deserialize;
-use std::borrow::Cow;
 
 /// The longest title, in bytes.
 pub const MAX_TITLE_BYTES: usize = 80;
@@ -75,7 +72,7 @@ impl Summary {
                 self.open_turn = Some(user.turn);
                 self.label = self.label.join(user.label);
                 if self.title.is_empty() {
-                    self.title = title(&user.message);
+                    self.title = title(&user.words());
                 }
             }
             Entry::Assistant(answer) => {
@@ -107,17 +104,8 @@ impl Summary {
 }
 
 /// The first line of a message that says something, on one line and short.
-fn title(message: &RawMessage) -> String {
-    #[derive(Deserialize)]
-    struct Spoken<'a> {
-        #[serde(borrow)]
-        content: Cow<'a, str>,
-    }
-    // A message without plain text has no title; that is no reason to refuse it.
-    let Ok(Spoken { content }) = serde_json::from_str(message.json()) else {
-        return String::new();
-    };
-    let words = content
+fn title(said: &str) -> String {
+    let words = said
         .lines()
         .map(str::trim)
         .find(|line| !line.is_empty())
@@ -138,6 +126,7 @@ fn title(message: &RawMessage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bxcore::chat::RawMessage;
     use bxcore::label::Class;
     use bxcore::transcript::{Open, TRANSCRIPT_VERSION, TurnEnd, TurnOutcome, User};
 
@@ -158,6 +147,7 @@ mod tests {
         Entry::User(User {
             turn: TurnId(turn),
             label,
+            memory: None,
             message: RawMessage::user(text),
         })
     }

@@ -213,6 +213,7 @@ mod tests {
         let entry = Entry::User(bxcore::transcript::User {
             turn: bxcore::id::TurnId(1),
             label: Label::OWNER,
+            memory: None,
             message,
         });
         let line = Line {

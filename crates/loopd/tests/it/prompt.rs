@@ -19,6 +19,7 @@ fn user(turn: u64, text: &str) -> Entry {
     Entry::User(User {
         turn: TurnId(turn),
         label: Label::OWNER,
+        memory: None,
         message: RawMessage::user(text),
     })
 }

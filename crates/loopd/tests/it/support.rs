@@ -169,6 +169,7 @@ pub(crate) fn user(turn: u64, text: &str) -> Entry {
     Entry::User(User {
         turn: TurnId(turn),
         label: Label::OWNER,
+        memory: None,
         message: RawMessage::user(text),
     })
 }

@@ -83,7 +83,7 @@ impl Listener {
             Entry::Epoch(epoch) => self.said.mode = epoch.mode,
             Entry::User(user) => {
                 self.join(user.label);
-                let text = content(&user.message);
+                let text = user.words();
                 self.push(
                     user.turn,
                     "owner",

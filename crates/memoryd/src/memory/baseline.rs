@@ -21,10 +21,7 @@ pub fn baseline(files: &[MemoryFileEntries], class: Class, max_bytes: usize) -> 
     let mut left_out = 0;
     let mut text = String::new();
     for file in files {
-        let fits = |entry: &&MemoryEntry| {
-            !entry.label.untrusted && entry.label.class <= class && !entry.text.trim().is_empty()
-        };
-        let entries: Vec<&MemoryEntry> = file.entries.iter().filter(fits).collect();
+        let entries = admitted(file, class);
         if entries.is_empty() {
             continue;
         }
@@ -51,6 +48,19 @@ pub fn baseline(files: &[MemoryFileEntries], class: Class, max_bytes: usize) -> 
     }
 }
 
+/// The trusted entries of a file up to a class.
+pub(super) fn admitted(file: &MemoryFileEntries, class: Class) -> Vec<&MemoryEntry> {
+    let fits = |entry: &&MemoryEntry| {
+        !entry.label.untrusted && entry.label.class <= class && !entry.text.trim().is_empty()
+    };
+    file.entries.iter().filter(fits).collect()
+}
+
+/// An entry as it is shown. Files are edited by hand, and a prompt has markers of its own.
+pub(super) fn line_of(entry: &MemoryEntry) -> String {
+    format!("{}\n", neutralise(entry.text.trim()))
+}
+
 /// The entries that find room, in the order of the file.
 fn choose(entries: &[&MemoryEntry], is_identity: bool, room: usize) -> Vec<String> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
@@ -60,7 +70,7 @@ fn choose(entries: &[&MemoryEntry], is_identity: bool, room: usize) -> Vec<Strin
     let mut left = room;
     let mut chosen: Vec<(usize, String)> = Vec::new();
     for at in order {
-        let line = shown(&entries[at].text, left, is_identity && chosen.is_empty());
+        let line = shown(entries[at], left, is_identity && chosen.is_empty());
         let Some(line) = line else { break };
         left -= line.len();
         chosen.push((at, line));
@@ -70,9 +80,8 @@ fn choose(entries: &[&MemoryEntry], is_identity: bool, room: usize) -> Vec<Strin
 }
 
 /// An entry as it is shown, if it fits; its beginning, where it `must`.
-fn shown(text: &str, room: usize, must: bool) -> Option<String> {
-    // Files are edited by hand, and a prompt has markers of its own.
-    let line = format!("{}\n", neutralise(text.trim()));
+fn shown(entry: &MemoryEntry, room: usize, must: bool) -> Option<String> {
+    let line = line_of(entry);
     if line.len() <= room {
         return Some(line);
     }

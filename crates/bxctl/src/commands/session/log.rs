@@ -51,10 +51,7 @@ fn render(line: &str, paint: Paint) -> String {
         Entry::Epoch(epoch) => format!("{stamp} {}\n", epoch_line(&epoch)),
         Entry::User(user) => {
             let head = paint.paint(Style::Strong, &format!("you ({})", user.label));
-            format!(
-                "{stamp} {head}\n{}",
-                indented(&sanitize(&content(user.message.json())))
-            )
+            format!("{stamp} {head}\n{}", indented(&sanitize(&user.words())))
         }
         Entry::Assistant(answer) => format!("{stamp} {}", assistant(&answer, paint)),
         Entry::Tool(tool) => format!("{stamp} {}\n", tool_line(&tool)),

@@ -139,6 +139,7 @@ fn contradictions(s: &SessionId, t: &SessionId) -> Vec<(Batch, BatchError)> {
     let two_lines = Entry::User(User {
         turn: TurnId(2),
         label: Label::OWNER,
+        memory: None,
         message: serde_json::from_str("{\"role\":\"user\",\n\"content\":\"x\"}").unwrap(),
     });
     let account = key("day");

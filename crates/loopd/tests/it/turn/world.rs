@@ -281,6 +281,7 @@ pub fn opening(conversation: &Conversation, backend: &BackendInfo, text: &str) -
         user: User {
             turn: conversation.next_turn(),
             label: Label::OWNER,
+            memory: None,
             message: RawMessage::user(text),
         },
     }
