@@ -132,6 +132,8 @@ codes! {
     TranscriptBroken = "transcript-broken", 500;
     /// The conversation no longer fits the model's context.
     ContextFull = "context-full", 409;
+    /// A summary of the conversation is empty, or longer than what it sums up.
+    SummaryUnusable = "summary-unusable", 502;
     /// The model answered nothing.
     EmptyAnswer = "empty-answer", 502;
     /// The turn was stopped.

@@ -140,6 +140,28 @@ pub struct Epoch {
     pub fixed: Arc<RawValue>,
     /// How many tokens fit, if the backend says.
     pub context_tokens: Option<u64>,
+    /// What took the place of the messages before it, where a summary did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Compacted>,
+}
+
+/// A summary in the place of messages. These stay in the transcript; requests have them no more.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Compacted {
+    /// The session's number for the model call that wrote the summary.
+    pub model_call: ModelCallId,
+    /// What the new epoch's conversation begins with: the summary in its frame, and the line by
+    /// which the model has taken it in.
+    pub messages: Vec<RawMessage>,
+    /// How many of the last messages stay as they are. The message that the turn under way began
+    /// with stays, too, wherever it stands.
+    pub kept: u32,
+    /// The session's label: whatever was read may be in the summary.
+    pub label: Label,
+    /// What the proxy measured.
+    pub receipt: Receipt,
+    /// What the summary cost.
+    pub cost: MicroUsd,
 }
 
 /// A message that began a turn.

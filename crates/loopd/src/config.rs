@@ -36,7 +36,7 @@ pub struct Config {
     pub answer_tokens: u32,
     /// How the model picks its words.
     pub sampling: Sampling,
-    /// Summaries.
+    /// Summaries of long conversations.
     pub compact: Compact,
     /// Limits of every session that no other session asked for.
     pub guardrails: Guardrails,
@@ -93,6 +93,7 @@ impl Config {
         }
         self.guardrails.check()?;
         self.schedule()?;
+        self.compact.check()?;
         self.sampling.check()
     }
 }
@@ -120,6 +121,14 @@ mod tests {
             ("tool_result_bytes = 1", "tool_result_bytes"),
             ("answer_tokens = 1", "answer_tokens"),
             ("[sampling]\ntemperature = 9.0", "sampling.temperature"),
+            ("[compact]\nat_percent = 99", "compact.at_percent"),
+            ("[compact]\nkeep_percent = 75", "compact.keep_percent"),
+            (
+                "[compact]\nat_percent = 40\nkeep_percent = 40",
+                "at_percent",
+            ),
+            ("[compact]\nsummary_chars = 1", "compact.summary_chars"),
+            ("[compact]\nprompt = \" \"", "compact.prompt"),
             ("[guardrails]\nusd = \"1.0000001\"", "usd"),
             ("[guardrails]\ntokns = 1", "tokns"),
             ("[guardrails]\nallow = [\"shel\"]", "did you mean `shell`?"),

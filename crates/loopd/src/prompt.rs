@@ -5,8 +5,10 @@
 
 mod baseline;
 mod circles;
+mod compaction;
 mod conversation;
 mod convert;
+mod epoch;
 mod grammar;
 mod ladder;
 mod message;
@@ -15,9 +17,11 @@ mod reply;
 mod request;
 mod schema;
 mod stream;
+mod summary;
 mod system;
 
 pub use baseline::remembering;
+pub use compaction::Compaction;
 pub use conversation::{Conversation, EpochFacts};
 pub use grammar::grammar;
 pub use ladder::{Asked, Fitted, Ladder, MAX_REPAIRS, Rejected, Step, fit};
@@ -28,3 +32,4 @@ pub use reply::{Reply, last_call_is_cut, read_reply};
 pub use request::{Call, Stage};
 pub use schema::{grammar_schema, held_to, reply_schema};
 pub use stream::AnswerStream;
+pub use summary::{Summary, summary_text};

@@ -29,6 +29,7 @@ mod paying;
 mod results;
 mod resume;
 mod running;
+mod summing;
 
 pub use calling::MIN_REPLY_TOKENS;
 pub use command::{Command, Commit, ModelCall, Reserve, RunTool, Settle};

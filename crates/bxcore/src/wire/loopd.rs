@@ -121,6 +121,12 @@ pub enum TurnEvent {
         /// What. A child's own children are within.
         event: Box<Self>,
     },
+    /// The conversation was summed up, or could not be and goes on as it is.
+    Compacted {
+        /// Why it could not be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<Problem>,
+    },
     /// The session's label rose.
     Label {
         /// To this.
@@ -160,6 +166,8 @@ pub enum WaitReason {
     },
     /// The way to the model broke in the middle of the answer, which starts again.
     Again,
+    /// The conversation nearly fills the model's context, and is summed up first.
+    Compacting,
 }
 
 /// One tool call in a report.

@@ -123,6 +123,13 @@ impl View {
                 let way = code.and_then(|code| self.way_on(tool.as_str(), code));
                 std::iter::once(line).chain(way).map(Piece::Note).collect()
             }
+            TurnEvent::Compacted { problem } => {
+                let text = match problem {
+                    None => "the conversation was summed up".to_owned(),
+                    Some(problem) => format!("the conversation could not be summed up: {problem}"),
+                };
+                vec![Piece::Note(self.looks.paint_err.paint(Style::Dim, &text))]
+            }
             TurnEvent::Label { label } => {
                 let text = format!("the session is now {label}");
                 vec![Piece::Note(self.looks.paint_err.paint(Style::Dim, &text))]
@@ -293,6 +300,7 @@ fn waiting(reason: &WaitReason) -> String {
         WaitReason::Again => {
             "the way to the model broke off in the middle: the answer starts again".to_owned()
         }
+        WaitReason::Compacting => "compacting: the conversation is summed up …".to_owned(),
         WaitReason::RetryAfter { ms } => {
             format!(
                 "waiting: the server asked for a pause of {}",

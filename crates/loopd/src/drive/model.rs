@@ -4,7 +4,7 @@ use super::inference::{Inference, InferenceError, Listener, ModelRequest, Piece,
 use super::opening::internal;
 use super::perform::Performance;
 use super::sink::EventSink;
-use crate::prompt::AnswerStream;
+use crate::prompt::{AnswerStream, Stage};
 use crate::slots::{Ask, Permit};
 use crate::turn::{Input, ModelCall, Spent};
 use bxcore::chat::ModelAnswer;
@@ -13,8 +13,8 @@ use bxcore::id::ModelCallId;
 use bxcore::label::Label;
 use bxcore::problem::Problem;
 use bxcore::usage::Receipt;
-use bxcore::wire::inferproxy::{BackendOrigin, StopReply, Waiting};
-use bxcore::wire::loopd::{TurnEvent, WaitReason};
+use bxcore::wire::inferproxy::{BackendOrigin, Lane, StopReply, Waiting};
+use bxcore::wire::loopd::{Priority, TurnEvent, WaitReason};
 use std::time::Duration;
 
 /// How long who makes model calls may take to come back.
@@ -32,7 +32,7 @@ impl Performance<'_> {
     }
 
     async fn make_call(&mut self, call: ModelCall) -> Input {
-        let permit = match self.slot().await {
+        let permit = match self.slot(call.stage).await {
             Ok(permit) => permit,
             Err(problem) => {
                 return Input::CallFailed {
@@ -53,14 +53,14 @@ impl Performance<'_> {
         let session = self.turn.session().clone();
         let request = ModelRequest {
             backend: &self.backend.name,
-            way: self.way(permit.slot()),
+            way: self.way(permit.slot(), call.stage),
             session: &session,
             call: call.model_call,
             body,
         };
         let inference = self.inference().clone();
         let mut viewer = Viewer {
-            shown: self.turn.answer_stream(),
+            shown: (call.stage != Stage::Summary).then(|| self.turn.answer_stream()),
             sink: &mut *self.sink,
             label: None,
         };
@@ -99,7 +99,7 @@ impl Performance<'_> {
         self.backend.origin == BackendOrigin::Provider
     }
 
-    fn way(&self, slot: Option<u32>) -> Way {
+    fn way(&self, slot: Option<u32>, stage: Stage) -> Way {
         if self.is_elsewhere() {
             Way::Brokerd {
                 label: self.turn.label(),
@@ -108,8 +108,16 @@ impl Performance<'_> {
         } else {
             Way::Inferproxy {
                 slot,
-                lane: self.standing.lane(),
+                lane: self.lane(stage),
             }
+        }
+    }
+
+    /// Which slots a call is served on: a summary must not cost a session its cache.
+    fn lane(&self, stage: Stage) -> Lane {
+        match stage {
+            Stage::Summary => Lane::Background,
+            Stage::Open | Stage::Last => self.standing.lane(),
         }
     }
 
@@ -129,13 +137,18 @@ impl Performance<'_> {
         }
     }
 
-    async fn slot(&mut self) -> Result<Permit, Problem> {
+    async fn slot(&mut self, stage: Stage) -> Result<Permit, Problem> {
+        let is_summary = stage == Stage::Summary;
         let ask = Ask {
             backend: self.backend.name.clone(),
-            lane: self.standing.lane(),
-            priority: self.standing.priority(),
+            lane: self.lane(stage),
+            priority: if is_summary {
+                Priority::Compaction
+            } else {
+                self.standing.priority()
+            },
             session: self.turn.session().clone(),
-            preferred: self.turn.conversation().last_slot(),
+            preferred: self.turn.conversation().last_slot().filter(|_| !is_summary),
         };
         let mut ahead = None;
         let gate = self.engine.gate.clone();
@@ -207,7 +220,8 @@ async fn call_once_there(
 
 /// Shows an answer to whoever listens to the turn, as it arrives.
 struct Viewer<'a> {
-    shown: AnswerStream,
+    /// None where what is written is not for whoever listens: a summary.
+    shown: Option<AnswerStream>,
     sink: &'a mut EventSink,
     /// The session's label, if the answer has changed it.
     label: Option<Label>,
@@ -224,12 +238,13 @@ impl Listener for Viewer<'_> {
                 return;
             }
             Piece::Prefill(progress) => TurnEvent::Prefill { progress },
+            Piece::Reasoning(_) | Piece::Content(_) if self.shown.is_none() => return,
             Piece::Reasoning(text) => TurnEvent::Reasoning {
                 text: text.to_owned(),
             },
-            Piece::Content(text) => match self.shown.push(text) {
-                text if text.is_empty() => return,
-                text => TurnEvent::Delta { text },
+            Piece::Content(text) => match self.shown.as_mut().map(|shown| shown.push(text)) {
+                Some(text) if !text.is_empty() => TurnEvent::Delta { text },
+                _ => return,
             },
         };
         self.sink.send(event).await;

@@ -268,6 +268,7 @@ impl Engine {
                 tool_result_bytes: self.config.tool_result_bytes,
             },
             price,
+            compact: Arc::new(self.config.compact.clone()),
             reasoning: kept(&ground.backend),
             catalog: Arc::clone(&ground.catalog),
             lost,

@@ -8,7 +8,7 @@ use super::sink::EventSink;
 use crate::delegation::Standing;
 use crate::prompt::Conversation;
 use crate::slots::Layout;
-use crate::store::Unfinished;
+use crate::store::{LedgerRow, Unfinished};
 use crate::turn::{Lost, Turn, unfinished};
 use bxcore::id::SessionId;
 use bxcore::problem::Problem;
@@ -94,7 +94,12 @@ impl Engine {
             catalog,
             epoch,
         };
-        let context = self.context(session, &past, &ground, self.charged(left).await?);
+        let context = self.context(
+            session,
+            &past,
+            &ground,
+            self.charged(left, interrupted).await?,
+        );
         let resumed = Turn::resume(
             context,
             past.conversation,
@@ -172,18 +177,34 @@ impl Engine {
         same.or(known.first()).cloned()
     }
 
-    /// What was charged for calls of the interrupted turn whose end nobody saw, at this start or at
-    /// an earlier one.
-    async fn charged(&self, left: &Unfinished) -> Result<Lost, Problem> {
+    /// What was charged for calls of the interrupted turn that no entry tells of: whose end nobody
+    /// saw, at this start or at an earlier one, or whose summary could not be used.
+    async fn charged(&self, left: &Unfinished, lines: &[Line]) -> Result<Lost, Problem> {
         let rows = self.store.ledger(&left.session).await?;
-        let lost = rows
-            .iter()
-            .filter(|row| row.turn == Some(left.turn) && row.source == UsageSource::Lost);
+        let lost = rows.iter().filter(|row| {
+            let is_untold = row.source == UsageSource::Lost || is_unused_summary(row, lines);
+            row.turn == Some(left.turn) && is_untold
+        });
         Ok(lost.fold(Lost::default(), |sum, row| Lost {
             usage: sum.usage.plus(row.usage),
             cost: sum.cost.saturating_add(row.charged.usd),
         }))
     }
+}
+
+/// Whether a call was made for a summary that no epoch begins with: it went to the session's model,
+/// and no entry has its number.
+fn is_unused_summary(row: &LedgerRow, lines: &[Line]) -> bool {
+    let tells = |line: &Line| match &line.entry {
+        Entry::Assistant(answer) => answer.model_call == row.call,
+        Entry::Epoch(epoch) => epoch
+            .compacted
+            .as_ref()
+            .is_some_and(|compacted| compacted.model_call == row.call),
+        _ => false,
+    };
+    // What a tool's call cost stands with its result, and has the tool's name for both of these.
+    row.model != row.backend.as_str() && !lines.iter().any(tells)
 }
 
 /// Who made a session, and where in its tree it is, by its first entry.

@@ -62,6 +62,7 @@ fn epoch(id: EpochId, reason: EpochReason, backend: &BackendInfo, sampling: &Sam
         tools: (backend.tools == ToolMode::Native).then(core_array),
         fixed: fixed(backend.kind, sampling),
         context_tokens: backend.context_tokens,
+        compacted: None,
     }
 }
 

@@ -4,14 +4,14 @@
 //! a request is those bytes copied between a head and a tail.
 
 use super::circles::Circles;
-use super::convert;
 use super::message;
 use super::offer::Offer;
-use super::request::{as_u64, head, tail};
+use super::request::as_u64;
 use bxcore::chat::RawMessage;
 use bxcore::id::{BackendName, CallId, EpochId, ModelCallId, TurnId};
 use bxcore::label::Label;
-use bxcore::transcript::{Assistant, Entry, Epoch, EpochReason, Line, Tool, ToolMode, TurnOutcome};
+use bxcore::transcript::{Assistant, Entry, Line, Tool, ToolMode, TurnOutcome};
+use serde_json::value::RawValue;
 use std::sync::Arc;
 
 /// What a template may write for a tool call beyond what the model wrote, in tokens.
@@ -56,7 +56,7 @@ pub(super) enum Kind {
 }
 
 /// An answer of the model.
-const ANSWER: Kind = Kind::Assistant {
+pub(super) const ANSWER: Kind = Kind::Assistant {
     first_call: None,
     calls: 0,
 };
@@ -88,11 +88,18 @@ pub struct Conversation {
     pub(super) system_end: usize,
     /// `],"tools":…` and the fixed members.
     pub(super) tail: Vec<u8>,
-    marks: Vec<Mark>,
+    /// The tools array of the epoch, and its fixed members.
+    pub(super) tools: Option<Arc<RawValue>>,
+    pub(super) fixed: Arc<RawValue>,
+    pub(super) marks: Vec<Mark>,
+    /// How many of the first messages stand for others that were summed up.
+    pub(super) summed: usize,
+    /// Which message the turn under way began with.
+    pub(super) turn_at: Option<usize>,
     pub(super) measured: Option<Measured>,
     pub(super) offer: Offer,
     /// What the model was last told that memory holds.
-    known_memory: Arc<str>,
+    pub(super) known_memory: Arc<str>,
     label: Label,
     next_call: CallId,
     next_model_call: ModelCallId,
@@ -109,7 +116,11 @@ impl Default for Conversation {
             messages_at: 0,
             system_end: 0,
             tail: Vec::new(),
+            tools: None,
+            fixed: Arc::from(RawValue::NULL.to_owned()),
             marks: Vec::new(),
+            summed: 0,
+            turn_at: None,
             measured: None,
             offer: Offer::default(),
             known_memory: "".into(),
@@ -137,7 +148,14 @@ impl Conversation {
     pub fn push(&mut self, entry: &Entry) {
         match entry {
             Entry::Open(open) => self.label = self.label.join(open.label),
-            Entry::Epoch(epoch) => self.begin_epoch(epoch),
+            Entry::Epoch(epoch) => {
+                self.begin_epoch(epoch);
+                if let Some(compacted) = &epoch.compacted {
+                    self.label = self.label.join(compacted.label);
+                    let next = compacted.model_call.next();
+                    self.next_model_call = self.next_model_call.max(next);
+                }
+            }
             Entry::User(user) => {
                 self.label = self.label.join(user.label);
                 self.next_turn = self.next_turn.max(user.turn.next());
@@ -146,6 +164,7 @@ impl Conversation {
                 if let Some(memory) = &user.memory {
                     self.known_memory = memory.now.as_str().into();
                 }
+                self.turn_at = Some(self.marks.len());
                 self.append(&user.message, Kind::User);
             }
             Entry::Assistant(assistant) => self.push_assistant(assistant),
@@ -154,6 +173,7 @@ impl Conversation {
                 self.label = self.label.join(end.label);
                 self.next_turn = self.next_turn.max(end.turn.next());
                 self.close_turn(end.outcome);
+                self.turn_at = None;
             }
         }
     }
@@ -230,60 +250,10 @@ impl Conversation {
         self.marks.shrink_to_fit();
     }
 
-    fn begin_epoch(&mut self, epoch: &Epoch) {
-        let before = self.mode();
-        let messages: Vec<(RawOrSame, Kind)> = match epoch.reason {
-            EpochReason::Compacted => {
-                self.offer = Offer::default();
-                Vec::new()
-            }
-            _ => self.rewritten(before, epoch.mode),
-        };
-        let old = std::mem::take(&mut self.head);
-        self.marks.clear();
-        self.measured = None;
-        self.head = head(&epoch.model);
-        self.messages_at = self.head.len();
-        self.tail = tail(epoch);
-        self.head.extend_from_slice(epoch.system.json().as_bytes());
-        self.system_end = self.head.len();
-        self.known_memory = epoch.memory.as_str().into();
-        self.epoch = Some(EpochFacts {
-            id: epoch.epoch,
-            backend: epoch.backend.clone(),
-            fingerprint: epoch.fingerprint.clone(),
-            model: epoch.model.clone(),
-            mode: epoch.mode,
-            context_tokens: epoch.context_tokens,
-            memory: Arc::clone(&self.known_memory),
-        });
-        for (message, kind) in messages {
-            match message {
-                RawOrSame::Raw(message) => self.append(&message, kind),
-                RawOrSame::Same(from, to) => {
-                    self.append_bytes(old.get(from..to).unwrap_or_default(), kind);
-                }
-            }
-        }
-    }
-
-    /// The messages after the system's, in the form of a mode.
-    fn rewritten(&self, before: ToolMode, after: ToolMode) -> Vec<(RawOrSame, Kind)> {
-        let mut from = self.system_end;
-        let mut messages = Vec::with_capacity(self.marks.len());
-        for mark in &self.marks {
-            // A comma stands before each message.
-            let start = from + 1;
-            let message = if before == after {
-                RawOrSame::Same(start, mark.end)
-            } else {
-                let bytes = self.head.get(start..mark.end).unwrap_or_default();
-                RawOrSame::Raw(convert::message(bytes, mark.kind, after))
-            };
-            messages.push((message, mark.kind));
-            from = mark.end;
-        }
-        messages
+    /// Where a message begins, with the comma before it.
+    pub(super) fn begins(&self, at: usize) -> usize {
+        let before = at.checked_sub(1).and_then(|before| self.marks.get(before));
+        before.map_or(self.system_end, |mark| mark.end)
     }
 
     fn push_assistant(&mut self, assistant: &Assistant) {
@@ -324,20 +294,14 @@ impl Conversation {
         }
     }
 
-    fn append(&mut self, message: &RawMessage, kind: Kind) {
+    pub(super) fn append(&mut self, message: &RawMessage, kind: Kind) {
         self.append_bytes(message.json().as_bytes(), kind);
     }
 
-    fn append_bytes(&mut self, json: &[u8], kind: Kind) {
+    pub(super) fn append_bytes(&mut self, json: &[u8], kind: Kind) {
         self.head.push(b',');
         self.head.extend_from_slice(json);
         let end = self.head.len();
         self.marks.push(Mark { end, kind });
     }
-}
-
-/// A message of the last epoch in the next one: written anew, or the same bytes.
-enum RawOrSame {
-    Raw(RawMessage),
-    Same(usize, usize),
 }

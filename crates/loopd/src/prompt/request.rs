@@ -8,10 +8,14 @@ use super::schema::{held_to, reply_schema};
 use crate::tools::Catalog;
 use bxcore::transcript::{Epoch, ToolMode};
 use bytes::Bytes;
+use serde_json::value::RawValue;
 use std::io::Write as _;
 
 /// What a request may have beyond the bytes of its messages, in tokens: the template's own words.
 const TEMPLATE_TOKENS: u64 = 256;
+
+/// Bytes in a token: fewer than in any ordinary text, so that a guess is on the safe side.
+pub(super) const BYTES_PER_TOKEN: u64 = 3;
 
 /// Whether a model call may still ask for tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub enum Stage {
     Open,
     /// It may only answer.
     Last,
+    /// It sums up the conversation. Its request is not the conversation's own.
+    Summary,
 }
 
 /// What one request has that the next need not have.
@@ -54,15 +60,17 @@ impl Conversation {
     /// How many tokens an answer could still have before the context is full, at a guess; none
     /// where the backend doesn't say how many fit.
     pub fn room(&self) -> Option<u64> {
-        /// Bytes in a token: fewer than in any ordinary text, so that the guess is on the safe side.
-        const BYTES_PER_TOKEN: u64 = 3;
         let context = self.epoch.as_ref()?.context_tokens?;
+        Some(context.saturating_sub(self.likely_tokens()))
+    }
+
+    /// How many tokens the next request likely has.
+    pub(super) fn likely_tokens(&self) -> u64 {
         let (known, from) = match self.measured {
             Some(measured) => (measured.tokens, measured.end),
             None => (as_u64(self.tail.len()) / BYTES_PER_TOKEN, self.messages_at),
         };
-        let likely = known + as_u64(self.head.len() - from) / BYTES_PER_TOKEN;
-        Some(context.saturating_sub(likely))
+        known + as_u64(self.head.len() - from) / BYTES_PER_TOKEN
     }
 
     /// The body of the next request.
@@ -79,7 +87,7 @@ impl Conversation {
         }
         match (self.mode(), call.stage) {
             (ToolMode::Native, Stage::Open) => {}
-            (ToolMode::Native, Stage::Last) => {
+            (ToolMode::Native, Stage::Last | Stage::Summary) => {
                 varying.extend_from_slice(b",\"tool_choice\":\"none\"");
             }
             (ToolMode::Schema, stage) => {
@@ -100,7 +108,7 @@ impl Conversation {
     pub(super) fn starts_like(&self, epoch: &Epoch) -> bool {
         let system = self.head.get(self.messages_at..self.system_end);
         system == Some(epoch.system.json().as_bytes())
-            && self.tail == tail(epoch)
+            && self.tail == tail(epoch.tools.as_deref(), &epoch.fixed)
             && self.epoch.as_ref().map(|current| current.context_tokens)
                 == Some(epoch.context_tokens)
     }
@@ -111,13 +119,14 @@ pub(super) fn head(model: &str) -> Vec<u8> {
     format!("{{\"model\":{model},\"messages\":[").into_bytes()
 }
 
-pub(super) fn tail(epoch: &Epoch) -> Vec<u8> {
+/// What stands behind the messages of every request of an epoch.
+pub(super) fn tail(tools: Option<&RawValue>, fixed: &RawValue) -> Vec<u8> {
     let mut tail = vec![b']'];
-    if let Some(tools) = &epoch.tools {
+    if let Some(tools) = tools {
         tail.extend_from_slice(b",\"tools\":");
         tail.extend_from_slice(tools.get().as_bytes());
     }
-    let fixed = epoch.fixed.get().trim();
+    let fixed = fixed.get().trim();
     let members = fixed
         .strip_prefix('{')
         .and_then(|rest| rest.strip_suffix('}'));

@@ -65,7 +65,13 @@ impl Summary {
                 self.parent.clone_from(&open.parent);
                 self.label = self.label.join(open.label);
             }
-            Entry::Epoch(epoch) => self.epoch = self.epoch.max(epoch.epoch),
+            Entry::Epoch(epoch) => {
+                self.epoch = self.epoch.max(epoch.epoch);
+                if let Some(compacted) = &epoch.compacted {
+                    self.model_call = self.model_call.max(compacted.model_call);
+                    self.label = self.label.join(compacted.label);
+                }
+            }
             Entry::User(user) => {
                 self.turns += 1;
                 self.turn = self.turn.max(user.turn);

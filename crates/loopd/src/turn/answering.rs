@@ -37,6 +37,9 @@ impl Turn {
         if self.stopping {
             return vec![self.end_settled(Vec::new(), Ending::stopped(), settle)];
         }
+        if model.stage == Stage::Summary {
+            return self.summed_up(model, answer, receipt, settle);
+        }
         self.answers += 1;
         self.lost_in_a_row = 0;
         let reply = prompt::read_reply(self.conversation.mode(), answer);
@@ -140,7 +143,8 @@ impl Turn {
             && cut
             && used.saturating_add(CONTEXT_SLACK_TOKENS) >= context
         {
-            return Ending::context_full(used, context);
+            let ending = Ending::context_full(used, context);
+            return ending.but(self.not_compacted.as_ref());
         }
         let text = reply.answer.trim();
         if text.is_empty() {
@@ -201,12 +205,25 @@ impl Turn {
             Spent::Measured(receipt) => Some(self.settle(reserve, &receipt)),
             Spent::Unknown => Some(self.settle_whole(reserve)),
         };
+        if self.compaction.is_some() && !self.stopping {
+            let release = settle.is_none().then_some(model_call);
+            return self.without_summary(&Ending::of_call(problem), settle, release);
+        }
+        if let Some(compaction) = self.overflow(&problem) {
+            let mut commit = self.call_for_summary(compaction, Vec::new());
+            commit.release = settle.is_none().then_some(model_call);
+            commit.settle = settle;
+            return vec![
+                Command::Announce(TurnEvent::Retract),
+                Command::Commit(commit),
+            ];
+        }
         let mut commands = Vec::new();
         let ending = if self.stopping {
             Ending::stopped()
         } else {
             commands.push(Command::Announce(TurnEvent::Retract));
-            Ending::of_call(problem)
+            Ending::of_call(problem).but(self.not_compacted.as_ref())
         };
         let mut commit = self.end(Vec::new(), ending);
         commit.release = settle.is_none().then_some(model_call);
@@ -218,7 +235,8 @@ impl Turn {
     /// Whoever made the model call died before the answer was whole: it is charged as lost, as a
     /// call is that loopd's own death lost, and made once more under a number of its own.
     pub(super) fn call_lost(&mut self, reserve: Reserve, problem: Problem) -> Vec<Command> {
-        if self.stopping || self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
+        let is_summary = self.compaction.is_some();
+        if self.stopping || is_summary || self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
             return self.call_failed(reserve, problem, Spent::Unknown);
         }
         self.lost_in_a_row += 1;

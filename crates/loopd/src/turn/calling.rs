@@ -7,6 +7,7 @@ use super::machine::{State, Then, Turn};
 use crate::prompt::Stage;
 use bxcore::transcript::Entry;
 use bxcore::usage::Spend;
+use bxcore::wire::loopd::{TurnEvent, WaitReason};
 
 /// The least that a reply's maximum shrinks to where a budget is nearly used up, in tokens.
 pub const MIN_REPLY_TOKENS: u32 = 64;
@@ -27,6 +28,9 @@ impl Turn {
         for entry in &entries {
             self.conversation.push(entry);
         }
+        if let Some(compaction) = self.due_compaction() {
+            return self.call_for_summary(compaction, entries);
+        }
         let answer_tokens = self.context.limits.answer_tokens;
         let room = self.conversation.room().unwrap_or(u64::MAX);
         let max_tokens = answer_tokens
@@ -38,6 +42,16 @@ impl Turn {
         } else {
             Stage::Last
         };
+        self.reserve_call(stage, max_tokens, entries)
+    }
+
+    /// Commits entries and reserves a model call.
+    pub(super) fn reserve_call(
+        &mut self,
+        stage: Stage,
+        max_tokens: u32,
+        entries: Vec<Entry>,
+    ) -> Commit {
         let model = ModelCall {
             model_call: self.next_model_call,
             stage,
@@ -57,7 +71,7 @@ impl Turn {
     }
 
     fn reservation(&self, model: ModelCall) -> Reserve {
-        let prompt = self.conversation.prompt_bound();
+        let prompt = self.prompt_bound();
         let answer = u64::from(model.max_tokens);
         let (backend, name) = match self.conversation.epoch() {
             Some(epoch) => (epoch.backend.clone(), epoch.model.clone()),
@@ -90,7 +104,12 @@ impl Turn {
             }
             Ok(()) => {
                 self.state = State::Calling { model, reserve };
-                vec![Command::CallModel(model)]
+                let reason = WaitReason::Compacting;
+                let told = Command::Announce(TurnEvent::Waiting { reason });
+                let told = (model.stage == Stage::Summary).then_some(told);
+                told.into_iter()
+                    .chain([Command::CallModel(model)])
+                    .collect()
             }
             Err(_) if self.stopping => vec![self.end_with(Ending::stopped())],
             Err(refusal) => match self.smaller(model, &refusal) {
@@ -107,6 +126,9 @@ impl Turn {
                     });
                     vec![Command::Commit(commit)]
                 }
+                _ if model.stage == Stage::Summary => {
+                    self.without_summary(&Ending::refused(&refusal), None, None)
+                }
                 _ => vec![self.end_with(Ending::refused(&refusal))],
             },
         }
@@ -114,7 +136,7 @@ impl Turn {
 
     /// The same call with the longest answer that what is left can pay, if that is long enough.
     fn smaller(&self, model: ModelCall, refusal: &Refusal) -> Option<ModelCall> {
-        let prompt = self.conversation.prompt_bound();
+        let prompt = self.prompt_bound();
         let affordable = match refusal.axis {
             Axis::Tokens => refusal.left.checked_sub(prompt)?,
             Axis::Usd => {

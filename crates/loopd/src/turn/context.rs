@@ -1,5 +1,6 @@
 //! What a turn is given at its start.
 
+use crate::config::Compact;
 use crate::tools::Catalog;
 use bxcore::id::{ModelCallId, SessionId, TurnId};
 use bxcore::label::Label;
@@ -21,7 +22,8 @@ pub struct Limits {
     pub tool_result_bytes: u32,
 }
 
-/// Model calls of this turn whose end was never seen, as the store charged them.
+/// Model calls of this turn that no entry tells of, as the store charged them: those whose end was
+/// never seen, and those for a summary that could not be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Their usage.
@@ -45,6 +47,8 @@ pub struct TurnContext {
     pub price: Price,
     /// What becomes of the model's reasoning.
     pub reasoning: KeptReasoning,
+    /// When the conversation is summed up.
+    pub compact: Arc<Compact>,
     /// The tools beyond the core ones.
     pub catalog: Arc<Catalog>,
     /// What earlier starts of a resumed turn lost.

@@ -115,6 +115,17 @@ impl Ending {
         Self::with(TurnOutcome::Failed, problem)
     }
 
+    /// The same end, with why no summary made room, where room is what was missing.
+    pub(super) fn but(mut self, not_compacted: Option<&Problem>) -> Self {
+        if let (Some(problem), Some(why)) = (&mut self.problem, not_compacted)
+            && problem.code == Code::ContextFull
+        {
+            let detail = problem.detail.take().unwrap_or_default();
+            problem.detail = Some(format!("{detail}; it could not be summed up: {why}"));
+        }
+        self
+    }
+
     pub(super) fn code(&self) -> Option<Code> {
         self.problem.as_ref().map(|problem| problem.code)
     }

@@ -5,10 +5,11 @@ use super::context::{Opening, TurnContext};
 use super::ending::Ending;
 use super::input::Input;
 use super::results::Due;
-use crate::prompt::{AnswerStream, Call, Conversation};
+use crate::prompt::{AnswerStream, Call, Compaction, Conversation, Stage};
 use bxcore::id::{CallId, ModelCallId, SessionId, TurnId};
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
+use bxcore::problem::Problem;
 use bxcore::tool::ToolName;
 use bxcore::transcript::{Entry, Epoch};
 use bxcore::usage::Usage;
@@ -55,6 +56,10 @@ pub struct Turn {
     pub(super) cost: MicroUsd,
     pub(super) calls: Vec<CallReport>,
     pub(super) answer: String,
+    /// What is being summed up.
+    pub(super) compaction: Option<Compaction>,
+    /// Why the conversation could not be summed up in this turn.
+    pub(super) not_compacted: Option<Problem>,
     /// What is said of counts of a server that were not believed.
     pub(super) disbelief: Option<String>,
     pub(super) stopping: bool,
@@ -156,6 +161,8 @@ impl Turn {
             cost: context.lost.cost,
             calls: Vec::new(),
             answer: String::new(),
+            compaction: None,
+            not_compacted: None,
             disbelief: None,
             stopping: false,
             stored: true,
@@ -255,6 +262,13 @@ impl Turn {
         let State::Calling { model, .. } = &self.state else {
             return Err(NoModelCall);
         };
+        if let (Stage::Summary, Some(compaction)) = (model.stage, &self.compaction) {
+            let rules = &self.context.compact;
+            let most = model.max_tokens;
+            return Ok(self
+                .conversation
+                .summary_body(compaction, rules, most, slot));
+        }
         Ok(self.conversation.body(&Call {
             slot,
             max_tokens: model.max_tokens,

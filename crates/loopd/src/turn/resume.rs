@@ -84,6 +84,13 @@ impl Turn {
                     self.cost = self.cost.saturating_add(assistant.cost);
                     fold.last = Some(assistant);
                 }
+                Entry::Epoch(Epoch {
+                    compacted: Some(compacted),
+                    ..
+                }) => {
+                    self.usage = self.usage.plus(compacted.receipt.usage());
+                    self.cost = self.cost.saturating_add(compacted.cost);
+                }
                 Entry::Tool(tool) if tool.turn == fold.turn => {
                     fold.answered.insert(tool.call);
                     self.cost = self.cost.saturating_add(tool.cost);

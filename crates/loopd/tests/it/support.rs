@@ -162,6 +162,7 @@ pub(crate) fn epoch() -> Entry {
         tools: None,
         fixed: serde_json::from_str(r#"{"temperature":0.7}"#).unwrap(),
         context_tokens: Some(4096),
+        compacted: None,
     })
 }
 

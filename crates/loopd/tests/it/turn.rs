@@ -1,5 +1,6 @@
 //! The turn from outside: transitions one by one, courses and endings, and random histories.
 
+mod compaction;
 mod course;
 mod courses;
 mod endings;

@@ -80,7 +80,12 @@ impl Listener {
         };
         match line.entry {
             Entry::Open(open) => self.join(open.label),
-            Entry::Epoch(epoch) => self.said.mode = epoch.mode,
+            Entry::Epoch(epoch) => {
+                self.said.mode = epoch.mode;
+                if let Some(compacted) = epoch.compacted {
+                    self.join(compacted.label);
+                }
+            }
             Entry::User(user) => {
                 self.join(user.label);
                 let text = user.words();

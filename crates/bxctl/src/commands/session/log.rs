@@ -8,7 +8,7 @@ use crate::output::{Paint, Style, one_line, sanitize};
 use crate::turn::{cost, used, words_of};
 use bxcore::id::SessionId;
 use bxcore::text::unframed;
-use bxcore::transcript::{Assistant, Entry, Epoch, Line, Tool, parse_line};
+use bxcore::transcript::{Assistant, Compacted, Entry, Epoch, Line, Tool, parse_line};
 use serde_json::Value;
 
 /// The largest transcript that is shown, in bytes; a longer one can be exported.
@@ -48,7 +48,10 @@ fn render(line: &str, paint: Paint) -> String {
     let stamp = paint.paint(Style::Dim, &format!("{n:>4} {ts}"));
     match entry {
         Entry::Open(open) => format!("{stamp} session {} begins, {}\n", open.session, open.label),
-        Entry::Epoch(epoch) => format!("{stamp} {}\n", epoch_line(&epoch)),
+        Entry::Epoch(epoch) => {
+            let summary = epoch.compacted.as_ref().map(summary).unwrap_or_default();
+            format!("{stamp} {}\n{summary}", epoch_line(&epoch))
+        }
         Entry::User(user) => {
             let head = paint.paint(Style::Strong, &format!("you ({})", user.label));
             format!("{stamp} {head}\n{}", indented(&sanitize(&user.words())))
@@ -88,6 +91,17 @@ fn epoch_line(epoch: &Epoch) -> String {
         epoch.backend,
         word(&mode)
     )
+}
+
+/// The summary that an epoch begins with, as the model reads it.
+fn summary(compacted: &Compacted) -> String {
+    let first = compacted.messages.first();
+    let text = first.map(|message| content(message.json()));
+    let head = format!(
+        "summed up (call {}, {}); the last {} messages stay",
+        compacted.model_call, compacted.label, compacted.kept
+    );
+    indented(&sanitize(&format!("{head}\n{}", text.unwrap_or_default())))
 }
 
 fn assistant(answer: &Assistant, paint: Paint) -> String {

@@ -1,6 +1,6 @@
 //! A session on the test's world whose model and tools do as they are told, turn after turn.
 
-use super::world::{self, Store, entries};
+use super::world::{self, OfContext as _, Store, entries};
 use bxcore::chat::ModelAnswer;
 use bxcore::label::Label;
 use bxcore::transcript::{CallOutcome, Entry, ToolMode};
@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 pub(super) struct Course {
     pub(super) store: Store,
     pub(super) mode: ToolMode,
+    pub(super) context_tokens: u64,
     pub(super) conversation: Conversation,
     pub(super) events: Vec<TurnEvent>,
     pub(super) bodies: Vec<String>,
@@ -29,6 +30,7 @@ impl Course {
         Self {
             store: Store::new(limit),
             mode,
+            context_tokens: 100_000,
             conversation: Conversation::default(),
             events: Vec::new(),
             bodies: Vec::new(),
@@ -39,7 +41,8 @@ impl Course {
 
     pub(super) fn begin(&mut self, text: &str) -> (Turn, Vec<Command>) {
         let conversation = std::mem::take(&mut self.conversation);
-        let opening = world::opening(&conversation, &world::backend(self.mode, "one"), text);
+        let backend = world::backend(self.mode, "one").of_context(self.context_tokens);
+        let opening = world::opening(&conversation, &backend, text);
         Turn::begin(self.store.context(&world::session()), conversation, opening).unwrap()
     }
 

@@ -4,7 +4,7 @@
 
 use super::tape::Tape;
 use super::template;
-use super::world::{self, Store, TOOL_ITERATIONS, entries};
+use super::world::{self, OfContext as _, Store, TOOL_ITERATIONS, entries};
 use bxcore::id::{CallId, TurnId};
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
@@ -13,12 +13,13 @@ use bxcore::wire::inferproxy::BackendInfo;
 use bxcore::wire::loopd::{TurnEvent, TurnReport};
 use bxtest::contract::{Checker, Dialect, Rules};
 use bytes::Bytes;
-use loopd::config::Sampling;
-use loopd::prompt::Conversation;
+use loopd::config::{Compact, Sampling};
+use loopd::prompt::{Conversation, Stage};
 use loopd::turn::{Command, Input, Turn, unfinished};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// More commands than any turn here can give.
 const MAX_COMMANDS: usize = 2_000;
@@ -33,6 +34,8 @@ struct History {
     requests: usize,
     troubles: usize,
     seen: Option<Seen>,
+    /// How many tokens fit.
+    context_tokens: u64,
 }
 
 /// The last request's parts that the next one is held to.
@@ -56,10 +59,22 @@ impl History {
         if tape.rarely(4) {
             store.usd_limit = MicroUsd::from_micros(2_500).ok();
         }
+        let mut context_tokens = 100_000;
+        if tape.rarely(2) {
+            // Small enough that conversations are summed up all the time.
+            context_tokens = 3_000;
+            store.compact = Arc::new(Compact {
+                at_percent: 30,
+                keep_percent: 10,
+                summary_chars: 400,
+                ..Compact::default()
+            });
+        }
         Self {
             tape,
             store,
-            backend: world::backend(mode, "one"),
+            backend: world::backend(mode, "one").of_context(context_tokens),
+            context_tokens,
             checker: Checker::new(Rules::strict(Dialect::LlamaServer)),
             requests: 0,
             troubles: 0,
@@ -85,7 +100,7 @@ impl History {
                     1 => (ToolMode::Schema, "three"),
                     _ => (self.backend.tools, "four"),
                 };
-                self.backend = world::backend(mode, name);
+                self.backend = world::backend(mode, name).of_context(self.context_tokens);
             }
         }
     }
@@ -177,12 +192,19 @@ impl History {
             }
             Command::CallModel(call) => {
                 let body = turn.body(Some(0)).unwrap();
-                let prompt_tokens = self.check_request(turn, body);
+                let prompt_tokens = match call.stage {
+                    Stage::Summary => self.check_summary(body),
+                    Stage::Open | Stage::Last => self.check_request(turn, body),
+                };
                 if self.trouble(20) {
                     return None;
                 }
                 let answer = world::any_answer(&mut self.tape, self.backend.tools, call.stage);
-                let (answer, completion_tokens) = template::written(answer, call.max_tokens);
+                let Some(room) = self.context_tokens.checked_sub(prompt_tokens) else {
+                    return Some(Some(world::too_long()));
+                };
+                let most = call.max_tokens.min(u32::try_from(room).unwrap());
+                let (answer, completion_tokens) = template::written(answer, most);
                 let receipt = world::receipt(prompt_tokens, completion_tokens);
                 if self.trouble(12) {
                     return Some(Some(world::any_failure(&mut self.tape, receipt)));
@@ -243,6 +265,21 @@ impl History {
             messages,
             frozen,
         });
+        let seen = self.checker.observe(self.requests, body);
+        assert!(seen.breaches.is_empty(), "{:?}", seen.breaches);
+        self.requests += 1;
+        prompt_tokens
+    }
+
+    /// Checks a request for a summary, which is no part of the conversation.
+    fn check_summary(&mut self, body: Bytes) -> u64 {
+        let sent: Value = serde_json::from_slice(&body).unwrap();
+        assert!(sent.get("tools").is_none());
+        let messages = sent["messages"].as_array().unwrap();
+        let roles: Vec<_> = messages.iter().map(|message| &message["role"]).collect();
+        assert_eq!(roles, ["system", "user"]);
+        let prompt_tokens = template::prompt_tokens(None, messages);
+        assert!(prompt_tokens <= self.context_tokens, "{prompt_tokens}");
         let seen = self.checker.observe(self.requests, body);
         assert!(seen.breaches.is_empty(), "{:?}", seen.breaches);
         self.requests += 1;

@@ -1,0 +1,102 @@
+//! Killing loopd around a summary: before its call, after its answer, before and after the record of
+//! the new epoch. Either epoch holds, and no more than one call is made again.
+
+use super::{SESSION, SUMMARY, house, is_summary, server};
+use crate::support::{money, up_with_fault};
+use bxcore::id::EpochId;
+use bxcore::transcript::{Entry, TurnOutcome, parse_line};
+use bxtest::fault::FaultPoint;
+use bxtest::home::TestHome;
+use bxtest::llama::{LlamaServer, Reply};
+use std::collections::BTreeSet;
+
+/// Points of loopd, and the first and the last pass of each that is tried: in the middle of them the
+/// first summary is asked for, written and committed.
+const POINTS: [(&str, usize, usize); 5] = [
+    ("loopd.before-model-call", 3, 4),
+    ("loopd.after-answer", 3, 4),
+    ("loopd.before-commit", 4, 8),
+    ("loopd.after-commit", 4, 8),
+    ("loopd.after-append", 4, 8),
+];
+
+#[test]
+fn a_summary_survives_the_death_of_loopd_at_any_point() {
+    let mut around = 0;
+    for (name, first, last) in POINTS {
+        for nth in first..=last {
+            let point = FaultPoint {
+                name: name.to_owned(),
+                nth,
+            };
+            around += usize::from(survives(&point));
+        }
+    }
+    assert!(around > 0, "no death came between an answer and its record");
+}
+
+/// One turn with a fault armed; whether the call for a summary was made once more than there are
+/// summaries.
+fn survives(point: &FaultPoint) -> bool {
+    let server = server("", |_| Reply::text(SUMMARY))
+        .new_epochs(3)
+        .start_blocking();
+    let home = house(&server);
+    let up = up_with_fault(&home, point);
+    let ask = home
+        .cmd("boxmaker")
+        .args([
+            "ask",
+            "--json",
+            "--session",
+            SESSION,
+            "what is in my files?",
+        ])
+        .run();
+    let report = ask.json();
+    assert_eq!(report["outcome"], "completed", "{point}: {report}");
+    assert_eq!(up.terminate().code(), Some(0), "{point}");
+    let fired = std::fs::read_to_string(home.path().join("faults.fired"));
+    assert!(
+        fired.is_ok_and(|text| !text.is_empty()),
+        "{point} never came"
+    );
+    check(&home, &server, point)
+}
+
+fn check(home: &TestHome, server: &LlamaServer, point: &FaultPoint) -> bool {
+    let text = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let mut epoch = EpochId(0);
+    let mut told = BTreeSet::new();
+    let mut summaries = 0;
+    for line in text.lines() {
+        match parse_line(line).unwrap().entry {
+            Entry::Epoch(next) => {
+                assert_eq!(next.epoch, epoch.next(), "{point}");
+                epoch = next.epoch;
+                if let Some(compacted) = next.compacted {
+                    summaries += 1;
+                    assert!(told.insert(compacted.model_call), "{point}");
+                }
+            }
+            Entry::Assistant(answer) => assert!(told.insert(answer.model_call), "{point}"),
+            Entry::TurnEnd(end) => assert_eq!(end.outcome, TurnOutcome::Completed, "{point}"),
+            _ => {}
+        }
+    }
+    assert!(summaries > 0, "{point}: nothing was summed up");
+    let money = money(home, SESSION);
+    assert_eq!(money.ledger.len(), told.len() + money.lost(), "{point}");
+    assert!(money.lost() <= 1, "{point}");
+    let requests = server.requests();
+    assert!(requests.len() <= money.ledger.len(), "{point}");
+    let asked = requests
+        .iter()
+        .filter(|recorded| is_summary(&recorded.request));
+    let asked = asked.count();
+    assert!(
+        asked <= summaries + 1,
+        "{point}: asked {asked} times for {summaries} summaries"
+    );
+    asked > summaries
+}
