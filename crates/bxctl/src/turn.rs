@@ -6,5 +6,5 @@ mod follow;
 mod view;
 
 pub(crate) use aftermath::words_of;
-pub(crate) use follow::follow;
+pub(crate) use follow::{follow, follow_compaction};
 pub(crate) use view::{Looks, View, cost, summary, used};

@@ -5,6 +5,7 @@ mod backend;
 mod catalogs;
 mod child;
 mod choosing;
+mod compact;
 mod engine;
 mod holds;
 mod inference;

@@ -32,9 +32,10 @@ mod running;
 mod summing;
 
 pub use calling::MIN_REPLY_TOKENS;
-pub use command::{Command, Commit, ModelCall, Reserve, RunTool, Settle};
+pub use command::{Command, Commit, ModelCall, Payer, Reserve, RunTool, Settle};
 pub use context::{Limits, Lost, Opening, TurnContext};
 pub use input::{Axis, Input, Refusal, Spent};
 pub use machine::{IllegalInput, NoEpoch, NoModelCall, Turn};
 pub(crate) use results::own_result;
 pub use resume::{ResumeError, unfinished};
+pub use summing::NothingToSumUp;

@@ -3,10 +3,14 @@
 mod kills;
 
 use crate::support::{asked, begin, door, money, workspace_file};
+use bxcore::id::{ModelCallId, SessionId};
 use bxcore::transcript::TurnOutcome;
+use bxcore::usage::Spend;
 use bxcore::wire::loopd::TurnEvent;
 use bxtest::home::TestHome;
 use bxtest::llama::{Builder, Garbage, Gate, LlamaServer, Reply, Request};
+use loopd::budget::AccountKey;
+use loopd::store::{Store, StoreOptions};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -242,6 +246,68 @@ fn a_context_that_is_full_without_a_summary_says_so_and_a_summary_makes_room() {
     assert_eq!(report["outcome"], "completed", "{report}");
     assert_eq!(compacted(&home, SESSION).len(), 1);
     assert_eq!(up.terminate().code(), Some(0));
+    server.assert_clean();
+}
+
+#[test]
+fn a_session_is_summed_up_by_hand() {
+    let server = LlamaServer::builder()
+        .respond(|request: &Request| match is_summary(request) {
+            true if request.last_text().contains("fail") => Reply::server_error(),
+            true => Reply::text(SUMMARY),
+            false => Reply::text("Kettles are blue. ".repeat(40)),
+        })
+        .new_epochs(1)
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    let compact = |session: &str| {
+        let args = ["session", "compact", session, "--json"];
+        home.cmd("boxmaker").args(args).run()
+    };
+    let refused = |session: &str| compact(session).stderr;
+    assert!(refused("chat-none").contains("session-unknown"));
+    asked(&home, SESSION, "first");
+    asked(&home, SESSION, "second");
+    asked(&home, SESSION, "third");
+    let before = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let report = compact(SESSION).success().json();
+    assert_eq!(report["answer"], SUMMARY, "{report}");
+    assert_eq!(report["usage"]["model_calls"], 1);
+    let after = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    assert!(after.starts_with(&before));
+    assert_eq!(after.lines().count(), before.lines().count() + 1);
+    assert!(refused(SESSION).contains("nothing in session"));
+    let last = |server: &LlamaServer| server.requests().pop().unwrap().request;
+    assert_eq!(last(&server).slot(), Some(2));
+    asked(&home, SESSION, "fourth");
+    let request = last(&server);
+    assert_eq!(request.slot(), Some(0));
+    assert!(messages(&request).contains(SUMMARY) && !messages(&request).contains("first"));
+
+    // Shown as it comes, and what fails changes nothing.
+    asked(&home, "chat-f", "fail");
+    asked(&home, "chat-f", "once more");
+    let failed = home
+        .cmd("boxmaker")
+        .args(["session", "compact", "chat-f"])
+        .run();
+    assert_ne!(failed.code(), Some(0));
+    assert!(compacted(&home, "chat-f").is_empty());
+    asked(&home, "chat-f", "goes on");
+    assert_eq!(up.terminate().code(), Some(0));
+
+    let store = home.state_dir();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let account = runtime.block_on(async {
+        let (store, _) = Store::open(StoreOptions::in_folder(&store)).unwrap();
+        let key = AccountKey::call(&SessionId::new(SESSION).unwrap(), ModelCallId(4));
+        let account = store.account(&key).await.unwrap().unwrap().account;
+        store.close().await;
+        account
+    });
+    assert_eq!(account.reserved, Spend::default());
+    assert!(account.spent.tokens > 0, "it is paid for");
     server.assert_clean();
 }
 

@@ -8,6 +8,7 @@
 //! | `DELETE /v1/sessions/{id}` | | |
 //! | `GET /v1/sessions/{id}/log` | | the transcript, `application/jsonl` |
 //! | `GET /v1/sessions/{id}/cache` | | `Vec<CacheRow>` |
+//! | `POST /v1/sessions/{id}/compact` | | server-sent events, [`TurnEvent`] each; the report's answer is the summary |
 //! | `POST /v1/sessions/{id}/stop` | | [`StopReport`] |
 //! | `GET /v1/slots` | | `Vec<GateRow>` |
 //! | `POST /v1/backup` | [`BackupRequest`] | [`BackupReport`] |

@@ -60,18 +60,26 @@ pub(crate) async fn run(context: &Context<'_>, args: AskArgs) -> Outcome {
     };
     let view = (!context.output.json).then(|| View::new(context.looks()));
     let ended = follow(context, &connection, &request, view).await?;
+    let told = told(context, &ended.report);
+    if let Some(line) =
+        better_model(&backends, ended.backend.as_ref()).filter(|_| !context.output.json)
+    {
+        context.output.note(line);
+    }
+    told
+}
+
+/// Says how it went, in one line or as the whole report; the exit code.
+pub(super) fn told(context: &Context<'_>, report: &TurnReport) -> Outcome {
     if context.output.json {
-        context.output.answer_json(&ended.report)?;
+        context.output.answer_json(report)?;
     } else {
-        let line = summary(&ended.report);
+        let line = summary(report);
         context
             .output
             .note(&context.output.paint_err.paint(Style::Dim, &line));
-        if let Some(line) = better_model(&backends, ended.backend.as_ref()) {
-            context.output.note(line);
-        }
     }
-    verdict(context, &ended.report)
+    verdict(context, report)
 }
 
 /// The exit code of a turn, after its problem was told.

@@ -1,6 +1,7 @@
 //! `session`: one session looked at, stopped, exported, deleted.
 
 mod cache;
+mod compact;
 mod delete;
 mod export;
 mod log;
@@ -23,6 +24,11 @@ pub enum SessionCommand {
     Log(Which),
     /// Show per model call what the prompt cache kept, and why anything was lost.
     Cache(Which),
+    /// Sum the conversation up, so that its next requests are shorter.
+    ///
+    /// The model of the session writes the summary, which is what is shown. The last messages stay as
+    /// they are (`keep_percent` in loopd.toml), and the transcript keeps everything.
+    Compact(Which),
     /// Stop the turn that is under way.
     Stop(Which),
     /// Write the transcript to a file, or to standard output.
@@ -69,6 +75,7 @@ pub(crate) async fn run(context: &Context<'_>, command: SessionCommand) -> Outco
     match command {
         SessionCommand::Log(which) => log::run(context, &connection, &which.id).await,
         SessionCommand::Cache(which) => cache::run(context, &connection, &which.id).await,
+        SessionCommand::Compact(which) => compact::run(context, &connection, &which.id).await,
         SessionCommand::Stop(which) => stop(context, &connection, &which.id).await,
         SessionCommand::Export(args) => export::run(context, &connection, &args).await,
         SessionCommand::Delete(args) => delete::run(context, &connection, &args).await,

@@ -33,10 +33,31 @@ pub(crate) async fn follow(
     context: &Context<'_>,
     connection: &Connection,
     request: &TurnRequest,
+    view: Option<View>,
+) -> Result<Ended, Failure> {
+    let events = connection.loopd.stream("/v1/turns", request).await?;
+    follow_events(context, connection, events, view).await
+}
+
+/// Has a session summed up, and shows how that goes as a turn is shown.
+pub(crate) async fn follow_compaction(
+    context: &Context<'_>,
+    connection: &Connection,
+    session: &SessionId,
+    view: Option<View>,
+) -> Result<Ended, Failure> {
+    let path = format!("/v1/sessions/{session}/compact");
+    let events = connection.loopd.stream(&path, &json!({})).await?;
+    follow_events(context, connection, events, view).await
+}
+
+async fn follow_events(
+    context: &Context<'_>,
+    connection: &Connection,
+    mut events: EventStream,
     mut view: Option<View>,
 ) -> Result<Ended, Failure> {
     let mut progress = context.progress();
-    let mut events = connection.loopd.stream("/v1/turns", request).await?;
     let mut turn = Turn::default();
     let mut interrupts = caught(SignalKind::interrupt())?;
     let mut terminations = caught(SignalKind::terminate())?;

@@ -1,6 +1,6 @@
 //! The names of accounts.
 
-use bxcore::id::{SessionId, TurnId};
+use bxcore::id::{ModelCallId, SessionId, TurnId};
 use std::fmt;
 
 /// The longest name of an account, in bytes.
@@ -37,6 +37,11 @@ impl AccountKey {
     /// The account of one turn.
     pub fn turn(session: &SessionId, turn: TurnId) -> Self {
         Self(format!("turn:{session}:{turn}"))
+    }
+
+    /// The account of one model call that no turn makes: a summary that a person asked for.
+    pub fn call(session: &SessionId, call: ModelCallId) -> Self {
+        Self(format!("call:{session}:{call}"))
     }
 
     /// The key as text.

@@ -96,6 +96,15 @@ impl Engine {
         self.spawn("turn", async move { engine.turn(request, sink).await });
     }
 
+    /// Begins to sum a session up; the sink is told what becomes of it.
+    pub fn spawn_compaction(self: &Arc<Self>, session: SessionId, sink: EventSink) {
+        let engine = Arc::clone(self);
+        self.spawn(
+            "compaction",
+            async move { engine.compact(session, sink).await },
+        );
+    }
+
     /// Goes on with turns that a crash interrupted. Their sessions are held when this returns.
     pub fn resume(self: &Arc<Self>, recovery: Recovery) {
         for unfinished in recovery.unfinished {

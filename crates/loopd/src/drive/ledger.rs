@@ -4,7 +4,7 @@ use crate::budget::{AccountKey, BudgetRefusal, Meter};
 use crate::config::Guardrails;
 use crate::delegation::Standing;
 use crate::store::{AccountSpec, Batch, Op, Reservation, Settlement};
-use crate::turn::{Axis, Commit, Refusal};
+use crate::turn::{Axis, Commit, Payer, Refusal};
 use bxcore::guardrails::Limits;
 use jiff::civil::Date;
 
@@ -19,7 +19,10 @@ pub(super) fn batch_of(
     today: Date,
 ) -> Batch {
     let session = &standing.session;
-    let account = AccountKey::turn(session, commit.turn);
+    let account = match commit.payer {
+        Payer::Turn => AccountKey::turn(session, commit.turn),
+        Payer::Call(call) => AccountKey::call(session, call),
+    };
     let mut batch = Batch::new(session.clone());
     batch.entries = commit.entries;
     if commit.opens_turn {
@@ -31,6 +34,9 @@ pub(super) fn batch_of(
             turn: commit.turn,
             account: account.clone(),
         });
+    }
+    if let (Payer::Call(_), Some(_)) = (commit.payer, &commit.reserve) {
+        batch.ops.extend(open_root(&account, guardrails, today));
     }
     if let Some(settle) = commit.settle {
         batch.ops.push(Op::Settle(Settlement {

@@ -322,7 +322,7 @@ pub(super) fn went_away() -> Problem {
 }
 
 /// A helper has one task, and its parent alone hears of it.
-fn of_a_helper(row: &SessionRow) -> Problem {
+pub(super) fn of_a_helper(row: &SessionRow) -> Problem {
     let status = match row.status {
         SessionStatus::Running => "still at work",
         SessionStatus::Idle => "done with it",

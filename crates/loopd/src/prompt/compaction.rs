@@ -39,6 +39,11 @@ impl Conversation {
         (saved.saturating_mul(100) >= context * GAIN_PERCENT).then_some(compaction)
     }
 
+    /// Whether a turn has begun that has no end yet.
+    pub fn is_in_turn(&self) -> bool {
+        self.turn_at.is_some()
+    }
+
     /// What can be summed up now, however much of the context it fills; none where nothing can.
     pub fn compaction(&self, rules: &Compact, answer_tokens: u32) -> Option<Compaction> {
         let bytes = as_u64(self.head.len() - self.system_end);

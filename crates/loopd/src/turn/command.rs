@@ -45,12 +45,23 @@ pub struct Commit {
     pub opens_turn: bool,
     /// Whether the turn is over with this.
     pub closes_turn: bool,
+    /// Which account pays.
+    pub payer: Payer,
     /// A reservation to settle.
     pub settle: Option<Settle>,
     /// A reservation to give back unused.
     pub release: Option<ModelCallId>,
     /// A reservation to make. Refusing it does not undo the rest.
     pub reserve: Option<Reserve>,
+}
+
+/// Which account a commit's reservation is made on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payer {
+    /// The turn's own.
+    Turn,
+    /// One for this model call alone, with the limits of a turn: no turn is under way.
+    Call(ModelCallId),
 }
 
 /// Puts aside what a model call, or a tool call that costs money, may cost at most, on every account up to the root.

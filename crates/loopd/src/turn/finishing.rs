@@ -1,6 +1,6 @@
 //! The end of a turn: its last commit, and the report of it.
 
-use super::command::{Command, Commit, Settle};
+use super::command::{Command, Commit, Payer, Settle};
 use super::ending::Ending;
 use super::machine::{State, Then, Turn};
 use bxcore::transcript::{Entry, TurnEnd, TurnOutcome};
@@ -9,13 +9,15 @@ use bxcore::wire::loopd::TurnReport;
 impl Turn {
     /// Commits entries and the end of the turn.
     pub(super) fn end(&mut self, mut entries: Vec<Entry>, ending: Ending) -> Commit {
-        entries.push(self.turn_end(&ending));
+        if self.by_hand.is_none() {
+            entries.push(self.turn_end(&ending));
+        }
         for entry in &entries {
             self.conversation.push(entry);
         }
         self.state = State::Committing(Then::End(ending));
         Commit {
-            closes_turn: true,
+            closes_turn: self.by_hand.is_none(),
             ..self.commit(entries)
         }
     }
@@ -89,6 +91,10 @@ impl Turn {
             entries,
             opens_turn: false,
             closes_turn: false,
+            payer: match self.by_hand {
+                Some(call) => Payer::Call(call),
+                None => Payer::Turn,
+            },
             settle: None,
             release: None,
             reserve: None,

@@ -58,6 +58,8 @@ pub struct Turn {
     pub(super) answer: String,
     /// What is being summed up.
     pub(super) compaction: Option<Compaction>,
+    /// The call for a summary that a person asked for, where this is no turn but that.
+    pub(super) by_hand: Option<ModelCallId>,
     /// Why the conversation could not be summed up in this turn.
     pub(super) not_compacted: Option<Problem>,
     /// What is said of counts of a server that were not believed.
@@ -162,6 +164,7 @@ impl Turn {
             calls: Vec::new(),
             answer: String::new(),
             compaction: None,
+            by_hand: None,
             not_compacted: None,
             disbelief: None,
             stopping: false,
@@ -340,7 +343,10 @@ impl Turn {
     pub fn into_conversation(self) -> Option<Conversation> {
         let mut conversation = (self.stored && self.is_over()).then_some(self.conversation)?;
         conversation.skip_to(
-            self.turn.next(),
+            match self.by_hand {
+                Some(_) => self.turn,
+                None => self.turn.next(),
+            },
             conversation.next_call(),
             self.next_model_call,
         );

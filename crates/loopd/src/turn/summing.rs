@@ -5,18 +5,52 @@
 //! row: if it fails, the turn goes on with the conversation as it is.
 
 use super::command::{Command, Commit, ModelCall, Settle};
+use super::context::TurnContext;
 use super::ending::Ending;
 use super::machine::Turn;
-use crate::prompt::{Compaction, Stage, Summary, summary_text};
+use crate::prompt::{Compaction, Conversation, Stage, Summary, summary_text};
 use bxcore::chat::ModelAnswer;
 use bxcore::code::Code;
 use bxcore::id::ModelCallId;
 use bxcore::problem::Problem;
-use bxcore::transcript::Entry;
+use bxcore::transcript::{Entry, Epoch};
 use bxcore::usage::Receipt;
 use bxcore::wire::loopd::TurnEvent;
 
+/// A conversation of which nothing can be summed up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("there is nothing to sum up")]
+pub struct NothingToSumUp;
+
 impl Turn {
+    /// Sums a conversation up because a person asks for it. No turn is begun: what is committed is
+    /// the new epoch alone, and the report's answer is the summary.
+    ///
+    /// # Errors
+    /// There is nothing to sum up, or a turn is under way.
+    pub fn sum_up(
+        context: TurnContext,
+        conversation: Conversation,
+        epoch: Option<Epoch>,
+    ) -> Result<(Self, Vec<Command>), NothingToSumUp> {
+        let number = conversation.next_turn();
+        let mut turn = Self::new(context, conversation, number);
+        let entries: Vec<Entry> = epoch.map(Entry::Epoch).into_iter().collect();
+        for entry in &entries {
+            turn.conversation.push(entry);
+        }
+        let most = turn.context.limits.answer_tokens;
+        let compaction = turn.conversation.compaction(&turn.context.compact, most);
+        let compaction = compaction
+            .filter(|_| !turn.conversation.is_in_turn())
+            .ok_or(NothingToSumUp)?;
+        turn.by_hand = Some(turn.next_model_call);
+        let mut commands: Vec<Command> = turn.started().into_iter().collect();
+        let first = turn.call_for_summary(compaction, entries);
+        commands.push(Command::Commit(first));
+        Ok((turn, commands))
+    }
+
     /// What to sum up before the next model call.
     pub(super) fn due_compaction(&self) -> Option<Compaction> {
         if self.not_compacted.is_some() {
@@ -73,18 +107,27 @@ impl Turn {
                 let rules = &self.context.compact;
                 let text = summary_text(answer, &self.conversation, &compaction, rules)?;
                 let summary = Summary {
-                    text,
+                    text: text.clone(),
                     label: self.label,
                     model_call: model.model_call,
                     receipt,
                     cost: settle.actual.usd,
                 };
                 let epoch = self.conversation.compacted(&compaction, summary);
-                epoch.ok_or_else(|| Problem::new(Code::Internal, "There is no epoch"))
+                let epoch =
+                    epoch.ok_or_else(|| Problem::new(Code::Internal, "There is no epoch"))?;
+                Ok((epoch, text))
             },
         );
         match epoch {
-            Ok(epoch) => {
+            Ok((epoch, text)) if self.by_hand.is_some() => {
+                self.answer = text;
+                let event = TurnEvent::Compacted { problem: None };
+                let entries = vec![Entry::Epoch(epoch)];
+                let end = self.end_settled(entries, Ending::completed(None), settle);
+                vec![end, Command::Announce(event)]
+            }
+            Ok((epoch, _)) => {
                 let next = Commit {
                     settle: Some(settle),
                     ..self.call_model(vec![Entry::Epoch(epoch)])
@@ -104,6 +147,12 @@ impl Turn {
         release: Option<ModelCallId>,
     ) -> Vec<Command> {
         self.compaction = None;
+        if self.by_hand.is_some() {
+            let mut commit = self.end(Vec::new(), why.clone());
+            commit.settle = settle;
+            commit.release = release;
+            return vec![Command::Commit(commit)];
+        }
         self.not_compacted.clone_from(&why.problem);
         let event = TurnEvent::Compacted {
             problem: why.problem.clone(),

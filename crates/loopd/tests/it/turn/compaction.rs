@@ -12,7 +12,7 @@ use bxtest::contract::{Checker, Dialect, Rules};
 use bytes::Bytes;
 use loopd::config::Compact;
 use loopd::prompt::{Conversation, Stage};
-use loopd::turn::{Input, ModelCall, Spent};
+use loopd::turn::{Input, ModelCall, Spent, Turn};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -259,6 +259,43 @@ fn a_summary_that_cannot_be_had_leaves_everything_as_it_is() {
         });
         assert_eq!(told.unwrap().code.as_str(), code);
         assert!(course.store.open.is_empty(), "nothing is held any more");
+    }
+}
+
+#[test]
+fn a_person_may_ask_for_a_summary_between_turns() {
+    for (summary, code) in [(SUMMARY, None), ("", Some(Code::SummaryUnusable))] {
+        let mut course = Course::new(ToolMode::Native, 1_000_000);
+        let alone = std::mem::take(&mut course.conversation);
+        let context = course.store.context(&world::session());
+        assert!(
+            Turn::sum_up(context, alone, None).is_err(),
+            "there is nothing"
+        );
+        for number in 0..4 {
+            speaks(&mut course, &format!("question {number}"), "");
+        }
+        let lines = course.store.lines.len();
+        let next_turn = course.conversation.next_turn();
+        let conversation = std::mem::take(&mut course.conversation);
+        let context = course.store.context(&world::session());
+        let begun = Turn::sum_up(context, conversation, None).unwrap();
+        let mut model = |_: &ModelCall| uncounted(answer(summary, &[], Finish::Stop));
+        let report = course.run(begun, &mut model, &mut |_| ok(""));
+        assert_eq!(report.problem.map(|problem| problem.code), code);
+        assert_eq!(report.answer, summary);
+        let new = usize::from(code.is_none());
+        assert_eq!(course.store.lines.len(), lines + new, "and no turn");
+        assert_eq!(compacted(&course).len(), new);
+        assert_eq!(course.conversation.next_turn(), next_turn);
+        assert!(course.store.open.is_empty());
+        let replayed = Conversation::from_lines(&course.store.lines);
+        assert_eq!(replayed.messages(), course.conversation.messages());
+        // A second one at once has nothing before the messages that stay.
+        speaks(&mut course, "and now", "");
+        let said = course.bodies.last().unwrap();
+        assert_eq!(said.contains(SUMMARY), code.is_none());
+        assert_eq!(said.contains("question 0"), code.is_some());
     }
 }
 
