@@ -1,10 +1,11 @@
-//! `recall` and `memory`: decided and recorded here like every tool, done by memoryd.
+//! `recall`, `memory` and `ask_memory`: decided and recorded here like every tool, done by memoryd.
 //!
 //! What memoryd finds has the labels of whoever wrote it. They join the session's in the ledger, on
 //! disk, before the text is given out: so it is with every tool's result, and needs nothing of its own.
 
 mod client;
 mod notes;
+mod question;
 mod recall;
 
 pub use client::{MAX_MEMORY_CALLS_AT_ONCE, MEMORY_TIMEOUT_SECS, Memory};
@@ -19,7 +20,10 @@ pub const RECALL_DESCRIPTION: &str = "Searches notes and earlier conversations."
 /// What `memory` says of itself.
 pub const MEMORY_DESCRIPTION: &str = "Adds, replaces, removes or lists notes in memory.";
 
-/// A call of one of the two tools.
+/// What `ask_memory` says of itself.
+pub const ASK_MEMORY_DESCRIPTION: &str = "Answers a question from memory.";
+
+/// A call of one of the three tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryCall {
     /// Which.
@@ -41,6 +45,8 @@ pub enum MemoryTool {
     Recall,
     /// `memory`.
     Notes,
+    /// `ask_memory`.
+    Question,
 }
 
 impl MemoryTool {
@@ -49,6 +55,7 @@ impl MemoryTool {
         match name {
             bxcore::memory::RECALL => Some(Self::Recall),
             bxcore::memory::MEMORY => Some(Self::Notes),
+            bxcore::memory::ASK_MEMORY => Some(Self::Question),
             _ => None,
         }
     }

@@ -16,6 +16,42 @@ pub const RECALL: &str = "recall";
 /// The tool that changes and lists memory files.
 pub const MEMORY: &str = "memory";
 
+/// The tool that answers a question from what `recall` would find.
+pub const ASK_MEMORY: &str = "ask_memory";
+/// How many passages a question is answered from.
+pub const QUESTION_HITS: u32 = 8;
+
+/// What brokerd gives loopd for a question to memory: passages, whose label the session has by then.
+/// A model call that loopd makes turns them into an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passages {
+    /// The question.
+    pub question: String,
+    /// What was found, the best first.
+    pub passages: Vec<MemoryPassage>,
+    /// Whether everything was searched; the index may be in the making.
+    pub complete: bool,
+}
+
+/// One passage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryPassage {
+    /// Where it stands, by whom, since when, with which label.
+    pub place: String,
+    /// Its words.
+    pub text: String,
+}
+
+/// JSON Schema of what `ask_memory` takes, as [`recall_parameters`] is for `recall`.
+pub fn ask_memory_parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {"question": {"type": "string", "maxLength": 1000}},
+        "required": ["question"],
+        "additionalProperties": false,
+    })
+}
+
 /// JSON Schema of what `recall` takes. It is part of every baseline, and brokerd judges by it.
 pub fn recall_parameters() -> Value {
     json!({

@@ -1,7 +1,7 @@
 //! What a tool is: its name, what it takes, and what it risks.
 
 use crate::id::{BackendName, McpServerName};
-use crate::memory::{MEMORY, RECALL};
+use crate::memory::{ASK_MEMORY, MEMORY, RECALL};
 use crate::money::MicroUsd;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -22,14 +22,14 @@ pub const CORE_TOOLS: [&str; 6] = [
     "clock",
     RECALL,
     MEMORY,
-    "ask_memory",
+    ASK_MEMORY,
     "find_tool",
     "call_tool",
 ];
 
 /// Every tool that comes with Boxmaker, the core tools among them. Others are of MCP servers.
 pub const BUILT_IN_TOOLS: [&str; 14] = [
-    "ask_memory",
+    ASK_MEMORY,
     "call_tool",
     "clock",
     "consult",
@@ -48,7 +48,7 @@ pub const BUILT_IN_TOOLS: [&str; 14] = [
 /// Whether loopd answers a tool itself. Nobody decides such a one: it reaches nothing but the
 /// session, or stands for a tool that is decided.
 pub fn is_loopds_own(name: &str) -> bool {
-    let is_core = CORE_TOOLS.contains(&name) && ![RECALL, MEMORY].contains(&name);
+    let is_core = CORE_TOOLS.contains(&name) && ![RECALL, MEMORY, ASK_MEMORY].contains(&name);
     is_core || name == "subagent"
 }
 

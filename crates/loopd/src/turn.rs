@@ -26,6 +26,7 @@ mod finishing;
 mod input;
 mod machine;
 mod paying;
+mod question;
 mod results;
 mod resume;
 mod running;

@@ -1,6 +1,7 @@
 //! Memory in the whole house: kept by one session, found by another, with the label of whoever wrote it.
 
 mod faults;
+mod questions;
 
 use crate::support::{asked, audit_records, verify_audit};
 use bxkit::fsx::write_atomic;

@@ -1,6 +1,6 @@
 //! The way to memoryd.
 
-use super::{MemoryCall, MemoryTool, notes, recall};
+use super::{MemoryCall, MemoryTool, notes, question, recall};
 use crate::tools::{Output, ToolError};
 use bxcore::code::Code;
 use bxcore::label::Label;
@@ -51,6 +51,7 @@ impl Memory {
         match call.tool {
             MemoryTool::Recall => recall::run(self, call).await,
             MemoryTool::Notes => notes::run(self, call).await,
+            MemoryTool::Question => question::run(self, call).await,
         }
     }
 

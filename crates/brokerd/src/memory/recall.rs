@@ -59,7 +59,8 @@ fn shown(found: &Recalled) -> Output {
     Output::ok(text.trim_end().to_owned(), label)
 }
 
-fn head(hit: &Hit) -> String {
+/// Where a hit stands, by whom, since when, with which label.
+pub(super) fn head(hit: &Hit) -> String {
     let place = match &hit.source {
         HitSource::Memory { file, id: Some(id) } => format!("{}, entry {id}", file.file_name()),
         HitSource::Memory { file, id: None } => file.file_name(),

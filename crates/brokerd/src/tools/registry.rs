@@ -12,7 +12,9 @@ use crate::memory;
 use crate::sandbox::{COMMAND_OVERHEAD_SECS, Sandbox};
 use bxcore::id::SessionId;
 use bxcore::label::Label;
-use bxcore::memory::{MEMORY, RECALL, memory_parameters, recall_parameters};
+use bxcore::memory::{
+    ASK_MEMORY, MEMORY, RECALL, ask_memory_parameters, memory_parameters, recall_parameters,
+};
 use bxcore::money::MicroUsd;
 use bxcore::tool::{Repeat, RiskTag, ToolName, ToolSpec};
 use serde_json::Value;
@@ -279,6 +281,12 @@ impl Registry {
                 Action::Notes,
             )?
             .lasting(),
+            Tool::new(
+                ASK_MEMORY,
+                memory::ASK_MEMORY_DESCRIPTION,
+                ask_memory_parameters(),
+                Action::Elsewhere,
+            )?,
             Tool::new(
                 CONSULT,
                 consult::DESCRIPTION,

@@ -154,8 +154,7 @@ fn own_walk(tool: &ToolName) -> Option<Walk> {
 }
 
 /// What loopd answers itself, which brokerd therefore does not list.
-const LOOPDS_OWN: [(&str, &str); 5] = [
-    ("ask_memory", "Answers a question from memory."),
+const LOOPDS_OWN: [(&str, &str); 4] = [
     (
         "call_tool",
         "Calls a tool that was found; that one is decided.",
@@ -286,14 +285,13 @@ mod tests {
         )
         .unwrap();
         insta::assert_snapshot!(render_tools(&specs, Paint::Plain), @"
-        tool        needs                  what it does
-        ask_memory  nothing                Answers a question from memory.
-        call_tool   nothing                Calls a tool that was found; that one is decided.
-        clock       nothing                Tells date and time.
-        find_tool   nothing                Finds tools by what they do.
-        subagent    nothing                Has a helper work on a part of the task.
-        list_dir    nothing                Lists a folder.
-        shell       a grant (write, exec)  Runs a line.
+        tool       needs                  what it does
+        call_tool  nothing                Calls a tool that was found; that one is decided.
+        clock      nothing                Tells date and time.
+        find_tool  nothing                Finds tools by what they do.
+        subagent   nothing                Has a helper work on a part of the task.
+        list_dir   nothing                Lists a folder.
+        shell      a grant (write, exec)  Runs a line.
         ");
     }
 

@@ -60,7 +60,7 @@ impl Performance<'_> {
         };
         let inference = self.inference().clone();
         let mut viewer = Viewer {
-            shown: (call.stage != Stage::Summary).then(|| self.turn.answer_stream()),
+            shown: (!call.stage.is_aside()).then(|| self.turn.answer_stream()),
             sink: &mut *self.sink,
             label: None,
         };
@@ -113,12 +113,12 @@ impl Performance<'_> {
         }
     }
 
-    /// Which slots a call is served on: a summary must not cost a session its cache.
+    /// Which slots a call is served on: one beside the conversation must not cost it its cache.
     fn lane(&self, stage: Stage) -> Lane {
-        match stage {
-            Stage::Summary => Lane::Background,
-            Stage::Open | Stage::Last => self.standing.lane(),
+        if stage.is_aside() {
+            return Lane::Background;
         }
+        self.standing.lane()
     }
 
     /// How a failed call goes on. A lost one can be made again once who makes it is back.
@@ -148,7 +148,11 @@ impl Performance<'_> {
                 self.standing.priority()
             },
             session: self.turn.session().clone(),
-            preferred: self.turn.conversation().last_slot().filter(|_| !is_summary),
+            preferred: self
+                .turn
+                .conversation()
+                .last_slot()
+                .filter(|_| !stage.is_aside()),
         };
         let mut ahead = None;
         let gate = self.engine.gate.clone();
@@ -220,7 +224,7 @@ async fn call_once_there(
 
 /// Shows an answer to whoever listens to the turn, as it arrives.
 struct Viewer<'a> {
-    /// None where what is written is not for whoever listens: a summary.
+    /// None where what is written is not for whoever listens.
     shown: Option<AnswerStream>,
     sink: &'a mut EventSink,
     /// The session's label, if the answer has changed it.

@@ -5,6 +5,7 @@ use crate::tools::{self, OwnEnv, OwnTool, Target};
 use crate::turn::{Input, RunTool};
 use bxcore::code::Code;
 use bxcore::id::CallId;
+use bxcore::memory::ASK_MEMORY;
 use bxcore::problem::Problem;
 use bxcore::transcript::CallOutcome;
 use bxcore::usage::Charge;
@@ -17,6 +18,8 @@ use std::time::Duration;
 /// How often a call is made again because brokerd went away in the middle of it. It answers the
 /// same key from its record, so that nothing runs twice.
 const MAX_TOOL_TRIES: u32 = 3;
+/// Room for the passages that a question to memory is answered from, in bytes.
+const PASSAGES_BYTES: u32 = 64 * 1024;
 /// How long brokerd may take to come back.
 const BROKER_RETURN: Duration = Duration::from_secs(30);
 
@@ -63,13 +66,19 @@ impl Performance<'_> {
     }
 
     async fn run_at_broker(&mut self, run: RunTool) -> CallResult {
+        let configured = self.engine.config.tool_result_bytes;
+        // Passages are read here and not by the model; what is made of them is capped.
+        let result_bytes = match run.tool.as_str() {
+            ASK_MEMORY => configured.max(PASSAGES_BYTES),
+            _ => configured,
+        };
         let mut request = CallRequest {
             session: self.turn.session().clone(),
             call: run.call,
             tool: run.tool,
             arguments: run.arguments,
             label: self.turn.label(),
-            result_bytes: self.engine.config.tool_result_bytes,
+            result_bytes,
             resumed: run.resumed,
             reserved: run.reserved,
         };

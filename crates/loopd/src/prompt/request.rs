@@ -6,6 +6,7 @@
 use super::conversation::Conversation;
 use super::schema::{held_to, reply_schema};
 use crate::tools::Catalog;
+use bxcore::chat::RawMessage;
 use bxcore::transcript::{Epoch, ToolMode};
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -26,6 +27,8 @@ pub enum Stage {
     Last,
     /// It sums up the conversation. Its request is not the conversation's own.
     Summary,
+    /// It answers a question from passages of memory, in a request that has nothing else.
+    Memory,
 }
 
 /// What one request has that the next need not have.
@@ -39,6 +42,14 @@ pub struct Call<'a> {
     pub stage: Stage,
     /// The tools whose schemas a found name stands for.
     pub catalog: &'a Catalog,
+}
+
+impl Stage {
+    /// Whether the call is made beside the conversation, on the background slot: what it says is not
+    /// for whoever listens to the turn.
+    pub fn is_aside(self) -> bool {
+        matches!(self, Self::Summary | Self::Memory)
+    }
 }
 
 impl Conversation {
@@ -87,7 +98,7 @@ impl Conversation {
         }
         match (self.mode(), call.stage) {
             (ToolMode::Native, Stage::Open) => {}
-            (ToolMode::Native, Stage::Last | Stage::Summary) => {
+            (ToolMode::Native, _) => {
                 varying.extend_from_slice(b",\"tool_choice\":\"none\"");
             }
             (ToolMode::Schema, stage) => {
@@ -101,6 +112,29 @@ impl Conversation {
         body.extend_from_slice(&self.head);
         body.extend_from_slice(&self.tail);
         body.extend_from_slice(&varying);
+        Bytes::from(body)
+    }
+
+    /// The body of a request beside the conversation: to its model, with no tools, of two messages.
+    pub(super) fn aside(
+        &self,
+        system: &str,
+        asked: &str,
+        max_tokens: u32,
+        slot: Option<u32>,
+    ) -> Bytes {
+        let model = self.epoch.as_ref().map_or("", |epoch| epoch.model.as_str());
+        let mut body = head(model);
+        body.extend_from_slice(RawMessage::system(system).json().as_bytes());
+        body.push(b',');
+        body.extend_from_slice(RawMessage::user(asked).json().as_bytes());
+        body.extend_from_slice(&tail(None, &self.fixed));
+        // Writing to a vector never fails.
+        let _ = write!(body, ",\"max_tokens\":{max_tokens}");
+        if let Some(slot) = slot {
+            let _ = write!(body, ",\"id_slot\":{slot}");
+        }
+        body.push(b'}');
         Bytes::from(body)
     }
 

@@ -7,7 +7,7 @@ use super::compaction::Compaction;
 use super::conversation::{Conversation, Kind};
 use super::message::answer_text;
 use super::reply::Reply;
-use super::request::{BYTES_PER_TOKEN, as_u64, head, tail};
+use super::request::{BYTES_PER_TOKEN, as_u64};
 use super::system::system_text;
 use crate::config::Compact;
 use bxcore::chat::{ModelAnswer, RawMessage};
@@ -21,7 +21,6 @@ use bxcore::transcript::{Compacted, Epoch, EpochReason, ToolMode};
 use bxcore::usage::Receipt;
 use bytes::Bytes;
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The most of one message that is summed up, in bytes.
@@ -67,27 +66,13 @@ impl Conversation {
         max_tokens: u32,
         slot: Option<u32>,
     ) -> Bytes {
-        let model = self.epoch.as_ref().map_or("", |epoch| epoch.model.as_str());
-        let told = RawMessage::system(&rules.prompt);
         let text = self.material(compaction, rules);
-        let asked = RawMessage::user(&format!(
+        let asked = format!(
             "{}\n\nSum up this conversation in at most {} characters.",
             frame(CONVERSATION, self.label(), &text),
             rules.summary_chars
-        ));
-        let mut body = head(model);
-        body.extend_from_slice(told.json().as_bytes());
-        body.push(b',');
-        body.extend_from_slice(asked.json().as_bytes());
-        body.extend_from_slice(&tail(None, &self.fixed));
-        let mut last = format!(",\"max_tokens\":{max_tokens}");
-        if let Some(slot) = slot {
-            // Writing to a String can't fail.
-            let _ = write!(last, ",\"id_slot\":{slot}");
-        }
-        body.extend_from_slice(last.as_bytes());
-        body.push(b'}');
-        Bytes::from(body)
+        );
+        self.aside(&rules.prompt, &asked, max_tokens, slot)
     }
 
     /// The most tokens that the prompt for a summary can have.

@@ -4,7 +4,9 @@
 //! never changes a baseline.
 
 use super::own::OwnTool;
-use bxcore::memory::{MEMORY, RECALL, memory_parameters, recall_parameters};
+use bxcore::memory::{
+    ASK_MEMORY, MEMORY, RECALL, ask_memory_parameters, memory_parameters, recall_parameters,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::sync::{Arc, LazyLock};
@@ -50,13 +52,10 @@ pub static CORE_TOOLS: LazyLock<[CoreTool; 6]> = LazyLock::new(|| {
             own: None,
         },
         CoreTool {
-            name: "ask_memory",
+            name: ASK_MEMORY,
             description: "Answers a question from memory.",
-            parameters: object(
-                &json!({"question": {"type": "string", "maxLength": 1000}}),
-                &["question"],
-            ),
-            own: Some(OwnTool::AskMemory),
+            parameters: ask_memory_parameters(),
+            own: None,
         },
         CoreTool {
             name: FIND_TOOL,

@@ -26,8 +26,6 @@ const MAX_HITS: usize = 8;
 pub enum OwnTool {
     /// The time.
     Clock,
-    /// Asks the notes.
-    AskMemory,
     /// Finds tools.
     FindTool,
 }
@@ -50,10 +48,6 @@ pub fn run(tool: OwnTool, arguments: &str, env: &OwnEnv<'_>) -> CallResult {
     let answer = match tool {
         OwnTool::Clock => read::<NoArguments>(arguments).map(|_| clock(env.now)),
         OwnTool::FindTool => read::<Query>(arguments).map(|query| find(&query.query, env)),
-        OwnTool::AskMemory => Err((
-            Code::NotConfigured,
-            "Questions to memory can't be answered here. Use recall with a few words.".to_owned(),
-        )),
     };
     let (outcome, code, content) = match answer {
         Ok(content) => (CallOutcome::Ok, None, content),
@@ -254,13 +248,6 @@ mod tests {
             assert_eq!(result.code, Some(Code::InvalidArguments), "{arguments}");
             assert_eq!(result.outcome, CallOutcome::Denied);
         }
-    }
-
-    #[test]
-    fn a_question_to_memory_is_pointed_to_recall() {
-        let result = ran(OwnTool::AskMemory, "{}", vec![], ToolMode::Native);
-        assert_eq!(result.code, Some(Code::NotConfigured));
-        assert!(result.content.contains("recall"));
     }
 
     #[test]

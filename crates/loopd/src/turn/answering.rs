@@ -35,10 +35,15 @@ impl Turn {
         let receipt = self.believed(model, &reserve, receipt);
         let settle = self.settle(reserve, &receipt);
         if self.stopping {
-            return vec![self.end_settled(Vec::new(), Ending::stopped(), settle)];
+            let (entries, mut commands) = self.stopped_question();
+            commands.push(self.end_settled(entries, Ending::stopped(), settle));
+            return commands;
         }
         if model.stage == Stage::Summary {
             return self.summed_up(model, answer, receipt, settle);
+        }
+        if model.stage == Stage::Memory {
+            return self.question_answered(Some(answer), Some(settle), None);
         }
         self.answers += 1;
         self.lost_in_a_row = 0;
@@ -209,6 +214,10 @@ impl Turn {
             let release = settle.is_none().then_some(model_call);
             return self.without_summary(&Ending::of_call(problem), settle, release);
         }
+        if self.question.is_some() && !self.stopping {
+            let release = settle.is_none().then_some(model_call);
+            return self.question_answered(None, settle, release);
+        }
         if let Some(compaction) = self.overflow(&problem) {
             let mut commit = self.call_for_summary(compaction, Vec::new());
             commit.release = settle.is_none().then_some(model_call);
@@ -225,7 +234,9 @@ impl Turn {
             commands.push(Command::Announce(TurnEvent::Retract));
             Ending::of_call(problem).but(self.not_compacted.as_ref())
         };
-        let mut commit = self.end(Vec::new(), ending);
+        let (entries, events) = self.stopped_question();
+        commands.extend(events);
+        let mut commit = self.end(entries, ending);
         commit.release = settle.is_none().then_some(model_call);
         commit.settle = settle;
         commands.push(Command::Commit(commit));
@@ -235,8 +246,8 @@ impl Turn {
     /// Whoever made the model call died before the answer was whole: it is charged as lost, as a
     /// call is that loopd's own death lost, and made once more under a number of its own.
     pub(super) fn call_lost(&mut self, reserve: Reserve, problem: Problem) -> Vec<Command> {
-        let is_summary = self.compaction.is_some();
-        if self.stopping || is_summary || self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
+        let is_aside = self.compaction.is_some() || self.question.is_some();
+        if self.stopping || is_aside || self.lost_in_a_row >= MAX_LOST_IN_A_ROW {
             return self.call_failed(reserve, problem, Spent::Unknown);
         }
         self.lost_in_a_row += 1;

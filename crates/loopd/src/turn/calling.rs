@@ -98,9 +98,11 @@ impl Turn {
     ) -> Vec<Command> {
         match reserved {
             Ok(()) if self.stopping => {
-                let mut commit = self.end(Vec::new(), Ending::stopped());
+                let (entries, mut commands) = self.stopped_question();
+                let mut commit = self.end(entries, Ending::stopped());
                 commit.release = Some(model.model_call);
-                vec![Command::Commit(commit)]
+                commands.push(Command::Commit(commit));
+                commands
             }
             Ok(()) => {
                 self.state = State::Calling { model, reserve };
@@ -111,7 +113,12 @@ impl Turn {
                     .chain([Command::CallModel(model)])
                     .collect()
             }
-            Err(_) if self.stopping => vec![self.end_with(Ending::stopped())],
+            Err(_) if self.stopping => {
+                let (entries, mut commands) = self.stopped_question();
+                let end = self.end(entries, Ending::stopped());
+                commands.push(Command::Commit(end));
+                commands
+            }
             Err(refusal) => match self.smaller(model, &refusal) {
                 Some(smaller) if tries < MAX_RESERVE_TRIES => {
                     let reserve = self.reservation(smaller);
@@ -129,6 +136,7 @@ impl Turn {
                 _ if model.stage == Stage::Summary => {
                     self.without_summary(&Ending::refused(&refusal), None, None)
                 }
+                _ if model.stage == Stage::Memory => self.question_answered(None, None, None),
                 _ => vec![self.end_with(Ending::refused(&refusal))],
             },
         }

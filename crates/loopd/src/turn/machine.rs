@@ -4,6 +4,7 @@ use super::command::{Command, ModelCall, Reserve, RunTool};
 use super::context::{Opening, TurnContext};
 use super::ending::Ending;
 use super::input::Input;
+use super::question::Question;
 use super::results::Due;
 use crate::prompt::{AnswerStream, Call, Compaction, Conversation, Stage};
 use bxcore::id::{CallId, ModelCallId, SessionId, TurnId};
@@ -58,6 +59,8 @@ pub struct Turn {
     pub(super) answer: String,
     /// What is being summed up.
     pub(super) compaction: Option<Compaction>,
+    /// The question to memory that is being answered.
+    pub(super) question: Option<Box<Question>>,
     /// The call for a summary that a person asked for, where this is no turn but that.
     pub(super) by_hand: Option<ModelCallId>,
     /// Why the conversation could not be summed up in this turn.
@@ -164,6 +167,7 @@ impl Turn {
             calls: Vec::new(),
             answer: String::new(),
             compaction: None,
+            question: None,
             by_hand: None,
             not_compacted: None,
             disbelief: None,
@@ -271,6 +275,14 @@ impl Turn {
             return Ok(self
                 .conversation
                 .summary_body(compaction, rules, most, slot));
+        }
+        if let (Stage::Memory, Some(question)) = (model.stage, &self.question) {
+            return Ok(self.conversation.question_body(
+                &question.asked,
+                question.result.label,
+                model.max_tokens,
+                slot,
+            ));
         }
         Ok(self.conversation.body(&Call {
             slot,

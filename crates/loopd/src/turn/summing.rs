@@ -85,11 +85,14 @@ impl Turn {
 
     /// The most tokens that the prompt of the call to be made can have.
     pub(super) fn prompt_bound(&self) -> u64 {
-        match &self.compaction {
-            Some(compaction) => self
+        match (&self.compaction, &self.question) {
+            (Some(compaction), _) => self
                 .conversation
                 .summary_bound(compaction, &self.context.compact),
-            None => self.conversation.prompt_bound(),
+            (None, Some(question)) => self
+                .conversation
+                .question_bound(&question.asked, question.result.label),
+            (None, None) => self.conversation.prompt_bound(),
         }
     }
 

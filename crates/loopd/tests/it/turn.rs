@@ -5,6 +5,7 @@ mod course;
 mod courses;
 mod endings;
 mod histories;
+mod questions;
 mod tape;
 mod template;
 mod transitions;

@@ -39,7 +39,7 @@ fn speaks(course: &mut Course, text: &str, summary: &str) -> TurnOutcome {
     let mut model = |call: &ModelCall| {
         let said = match call.stage {
             Stage::Summary => answer(summary, &[], Finish::Stop),
-            Stage::Open | Stage::Last => reply(mode, &long, None),
+            _ => reply(mode, &long, None),
         };
         Input::Answered {
             answer: said,
@@ -176,7 +176,7 @@ fn a_turn_of_many_tools_keeps_its_question_and_each_call_its_result() {
             uncounted(match call.stage {
                 Stage::Summary => answer(SUMMARY, &[], Finish::Stop),
                 Stage::Open => reply(mode, "", Some(("call_tool", &read))),
-                Stage::Last => reply(mode, "Much.", None),
+                _ => reply(mode, "Much.", None),
             })
         };
         let mut read = |_: &_| ok(&"a line of the file\n".repeat(400));
@@ -344,7 +344,7 @@ fn a_budget_without_room_for_a_summary_has_room_for_the_answer() {
     let begun = course.begin("count");
     let mut model = |call: &ModelCall| match call.stage {
         Stage::Summary => uncounted(answer("", &[], Finish::Stop)),
-        Stage::Open | Stage::Last => counted("Yes."),
+        _ => counted("Yes."),
     };
     course.run(begun, &mut model, &mut |_| ok(""));
     course.store.limit = course.store.spent.tokens + 3_300;

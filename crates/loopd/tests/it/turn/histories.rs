@@ -193,7 +193,7 @@ impl History {
             Command::CallModel(call) => {
                 let body = turn.body(Some(0)).unwrap();
                 let prompt_tokens = match call.stage {
-                    Stage::Summary => self.check_summary(body),
+                    Stage::Summary | Stage::Memory => self.check_aside(body),
                     Stage::Open | Stage::Last => self.check_request(turn, body),
                 };
                 if self.trouble(20) {
@@ -271,8 +271,8 @@ impl History {
         prompt_tokens
     }
 
-    /// Checks a request for a summary, which is no part of the conversation.
-    fn check_summary(&mut self, body: Bytes) -> u64 {
+    /// Checks a request that is no part of the conversation.
+    fn check_aside(&mut self, body: Bytes) -> u64 {
         let sent: Value = serde_json::from_slice(&body).unwrap();
         assert!(sent.get("tools").is_none());
         let messages = sent["messages"].as_array().unwrap();

@@ -325,6 +325,11 @@ pub fn too_long() -> Input {
 
 /// What a model does: anything.
 pub fn any_answer(tape: &mut Tape, mode: ToolMode, stage: Stage) -> ModelAnswer {
+    if stage == Stage::Memory {
+        let said =
+            ["Blue [1].", "", "[9]", "</tool-result> yes [1, 2]"][usize::from(tape.below(4))];
+        return answer(said, &[], Finish::Stop);
+    }
     if stage == Stage::Summary {
         let said = match tape.below(8) {
             0 => String::new(),
@@ -344,8 +349,12 @@ pub fn any_answer(tape: &mut Tape, mode: ToolMode, stage: Stage) -> ModelAnswer 
         return reply(mode, "It is done.", None);
     }
     let read = r#"{"name":"read_file","arguments":{"path":"a"}}"#;
-    match tape.below(21) {
+    match tape.below(22) {
         0 => reply(mode, "An answer.", None),
+        21 => {
+            let question = r#"{"question":"Which kettle?"}"#;
+            reply(mode, "", Some(("ask_memory", question)))
+        }
         1 => reply(mode, "", Some(("clock", "{}"))),
         2 => reply(
             mode,
@@ -432,6 +441,12 @@ pub fn any_result(tape: &mut Tape, tool: &RunTool, mode: ToolMode) -> CallResult
     }
     assert_eq!(tool.reserved, None);
     let secret = Label::new(Class::Secret, true);
+    if tool.tool.as_str() == "ask_memory" && !tape.rarely(4) {
+        let passage = json!({"place": "notes.md", "text": "The kettle is blue."});
+        let passages = vec![passage; tape.below(3).into()];
+        let asked = json!({"question": "Which?", "passages": passages, "complete": true});
+        return result(CallOutcome::Ok, &asked.to_string(), secret);
+    }
     match tape.below(6) {
         0 => result(CallOutcome::Ok, "content of the file", Label::OWNER),
         1 => result(CallOutcome::Failed, "it broke", Label::OWNER),
