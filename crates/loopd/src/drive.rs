@@ -16,8 +16,8 @@ mod model;
 mod opening;
 mod perform;
 mod resume;
-mod scheduler;
 mod said;
+mod scheduler;
 mod sink;
 mod tools;
 
