@@ -176,3 +176,48 @@ fn a_server_without_the_right_flags_is_told_which_to_set() {
         assert!(tested.stdout.contains(flag), "{flag}: {}", tested.stdout);
     }
 }
+
+/// A conversation that is summed up goes on: its first request has the system prompt in the cache,
+/// whatever ran on the background slot, and the next one all of that.
+#[test]
+fn a_session_that_was_summed_up_goes_on_with_its_cache() {
+    /// The system prompt of schema mode has more tokens than this.
+    const SYSTEM_TOKENS: u64 = 150;
+    let engine = Engine::start(Flags::Good);
+    let home = home(&engine);
+    home.write_config(
+        "loopd.toml",
+        "answer_tokens = 64\n[compact]\nsummary_chars = 400\n",
+    );
+    let _up = home.up();
+    let said = "I walked along the river and thought about boats, bridges and the sea. ".repeat(6);
+    for number in 1..=3 {
+        ask(&home, "chat-sum", &format!("Note {number}: {said}"));
+    }
+    let before = cache(&home, "chat-sum").len();
+    let summed = home
+        .cmd("boxmaker")
+        .args(["session", "compact", "chat-sum", "--json"])
+        .timeout(TURN)
+        .run()
+        .success()
+        .json();
+    assert!(!summed["answer"].as_str().unwrap().is_empty(), "{summed}");
+    ask(&home, "chat-sum", "Thank you!");
+    ask(&home, "chat-sum", "And what is the capital of France?");
+    let rows = cache(&home, "chat-sum");
+    let (first, next) = (&rows[before], &rows[before + 1]);
+    assert!(
+        number(first, "prompt_tokens") < number(first, "previous_total"),
+        "{first}"
+    );
+    assert!(number(first, "cache_n") >= SYSTEM_TOKENS, "{first}");
+    assert_eq!(first["lost"]["cause"], "new-epoch", "{first}");
+    let kept = number(next, "cache_n") + READ_AGAIN_TOKENS;
+    let retokenised = next["lost"]["cause"] == "answer-retokenised";
+    assert!(
+        kept >= number(next, "previous_total") || retokenised,
+        "{next}"
+    );
+    assert!(kept >= number(first, "prompt_tokens"), "{next}");
+}
