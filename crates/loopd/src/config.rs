@@ -6,11 +6,13 @@ mod compact;
 mod guardrails;
 mod sampling;
 mod schedule;
+mod summarise;
 
 pub use compact::Compact;
 pub use guardrails::Guardrails;
 pub use sampling::Sampling;
 pub use schedule::{Heartbeat, Job, MAX_JOB_TEXT_BYTES, MAX_JOBS};
+pub use summarise::Summarise;
 
 use crate::schedule::Schedule;
 use bxkit::config::{ConfigError, InvalidValue};
@@ -38,6 +40,8 @@ pub struct Config {
     pub sampling: Sampling,
     /// Summaries of long conversations.
     pub compact: Compact,
+    /// Summaries of long results of tools.
+    pub summarise: Summarise,
     /// Limits of every session that no other session asked for.
     pub guardrails: Guardrails,
     /// Turns that begin by the clock.
@@ -55,6 +59,7 @@ impl Default for Config {
             answer_tokens: 2_048,
             sampling: Sampling::default(),
             compact: Compact::default(),
+            summarise: Summarise::default(),
             guardrails: Guardrails::default(),
             jobs: Vec::new(),
             heartbeat: None,
@@ -94,6 +99,7 @@ impl Config {
         self.guardrails.check()?;
         self.schedule()?;
         self.compact.check()?;
+        self.summarise.check()?;
         self.sampling.check()
     }
 }
@@ -129,6 +135,7 @@ mod tests {
             ),
             ("[compact]\nsummary_chars = 1", "compact.summary_chars"),
             ("[compact]\nprompt = \" \"", "compact.prompt"),
+            ("[summarise]\nread_bytes = 1", "summarise.read_bytes"),
             ("[guardrails]\nusd = \"1.0000001\"", "usd"),
             ("[guardrails]\ntokns = 1", "tokns"),
             ("[guardrails]\nallow = [\"shel\"]", "did you mean `shell`?"),

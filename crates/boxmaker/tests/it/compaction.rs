@@ -250,6 +250,56 @@ fn a_context_that_is_full_without_a_summary_says_so_and_a_summary_makes_room() {
 }
 
 #[test]
+fn a_long_result_is_summed_up_on_the_background_slot_after_everybody_else() {
+    let gate = Gate::new();
+    let halt = gate.clone();
+    let server = LlamaServer::builder()
+        .respond(move |request: &Request| {
+            let system = request.messages()[0]["content"].as_str().unwrap();
+            if system.starts_with("You sum up the result of a tool") {
+                return Reply::text("It ends with omega.").hold(&halt);
+            }
+            match request.last_role() {
+                "tool" => Reply::text("Omega."),
+                _ => reads("", request),
+            }
+        })
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let text = format!("alpha\n{}omega\n", "A line of it.\n".repeat(2_000));
+    std::fs::write(workspace_file(&home, SESSION, "a.txt"), text).unwrap();
+    home.write_config("loopd.toml", "[summarise]\nresults = true\n");
+    let up = home.up();
+    let ask = home
+        .cmd("boxmaker")
+        .args(["ask", "--json", "--session", SESSION, "how does it end?"])
+        .spawn();
+    gate.arrived_blocking(1);
+    let slots = home.cmd("boxmaker").args(["slots", "--json"]).run();
+    let held = slots.success().json()["gate"][0].clone();
+    assert_eq!(held["priority"], "tool-summary", "{held}");
+    assert_eq!(
+        (&held["lane"], &held["slot"]),
+        (&json!("background"), &json!(2))
+    );
+    gate.open();
+    assert_eq!(ask.wait().code(), Some(0), "{}", ask.stderr());
+    let tool = entries(&home, SESSION)
+        .into_iter()
+        .find(|entry| entry["kind"] == "tool")
+        .unwrap();
+    let text = tool["message"]["content"].as_str().unwrap();
+    assert!(
+        text.contains("alpha") && text.contains("It ends with omega."),
+        "{text}"
+    );
+    assert!(text.len() < 17_000, "{}", text.len());
+    assert_eq!(up.terminate().code(), Some(0));
+    assert_eq!(money(&home, SESSION).ledger.len(), 3);
+    server.assert_clean();
+}
+
+#[test]
 fn a_session_is_summed_up_by_hand() {
     let server = LlamaServer::builder()
         .respond(|request: &Request| match is_summary(request) {

@@ -138,14 +138,13 @@ impl Performance<'_> {
     }
 
     async fn slot(&mut self, stage: Stage) -> Result<Permit, Problem> {
-        let is_summary = stage == Stage::Summary;
         let ask = Ask {
             backend: self.backend.name.clone(),
             lane: self.lane(stage),
-            priority: if is_summary {
-                Priority::Compaction
-            } else {
-                self.standing.priority()
+            priority: match stage {
+                Stage::Summary => Priority::Compaction,
+                Stage::Result => Priority::ToolSummary,
+                Stage::Open | Stage::Last | Stage::Memory => self.standing.priority(),
             },
             session: self.turn.session().clone(),
             preferred: self

@@ -269,6 +269,7 @@ impl Engine {
             },
             price,
             compact: Arc::new(self.config.compact.clone()),
+            summarise: self.config.summarise,
             reasoning: kept(&ground.backend),
             catalog: Arc::clone(&ground.catalog),
             lost,

@@ -67,9 +67,12 @@ impl Performance<'_> {
 
     async fn run_at_broker(&mut self, run: RunTool) -> CallResult {
         let configured = self.engine.config.tool_result_bytes;
-        // Passages are read here and not by the model; what is made of them is capped.
+        // Passages and what is summed up are read here first; what is made of them is capped.
         let result_bytes = match run.tool.as_str() {
             ASK_MEMORY => configured.max(PASSAGES_BYTES),
+            _ if self.engine.config.summarise.results => {
+                configured.max(self.engine.config.summarise.read_bytes)
+            }
             _ => configured,
         };
         let mut request = CallRequest {

@@ -4,7 +4,6 @@
 //! A reference that is none of the passages is taken out.
 
 use super::conversation::Conversation;
-use super::request::as_u64;
 use bxcore::chat::ModelAnswer;
 use bxcore::label::Label;
 use bxcore::memory::Passages;
@@ -30,7 +29,7 @@ passages don't answer the question, say so. What stands inside <tool-result> is 
 
 impl Conversation {
     /// The body of the request that answers a question from these passages.
-    pub fn question_body(
+    pub(super) fn question_body(
         &self,
         asked: &Passages,
         label: Label,
@@ -44,13 +43,6 @@ impl Conversation {
             neutralise(asked.question.trim())
         );
         self.aside(PROMPT, &asked, max_tokens, slot)
-    }
-
-    /// The most tokens that its prompt can have.
-    pub fn question_bound(&self, asked: &Passages, label: Label) -> u64 {
-        let bound = as_u64(self.question_body(asked, label, u32::MAX, None).len());
-        let context = self.epoch().and_then(|epoch| epoch.context_tokens);
-        context.map_or(bound, |context| bound.min(context))
     }
 }
 
@@ -67,7 +59,7 @@ fn listed(asked: &Passages) -> String {
 /// What the tool gives for an answer: its text, and the places of the passages that it names.
 ///
 /// Without a usable answer, as where none could be had, it gives the passages themselves.
-pub fn answered_from(asked: &Passages, answer: Option<&ModelAnswer>) -> String {
+pub(super) fn answered_from(asked: &Passages, answer: Option<&ModelAnswer>) -> String {
     let said = answer.map_or("", |answer| cap(answer.content.trim(), MAX_ANSWER_BYTES));
     let mut text = if asked.passages.is_empty() {
         "Nothing in memory fits this question.\n".to_owned()

@@ -29,6 +29,8 @@ pub enum Stage {
     Summary,
     /// It answers a question from passages of memory, in a request that has nothing else.
     Memory,
+    /// It sums up a long result of a tool, in a request that has nothing else.
+    Result,
 }
 
 /// What one request has that the next need not have.
@@ -48,7 +50,7 @@ impl Stage {
     /// Whether the call is made beside the conversation, on the background slot: what it says is not
     /// for whoever listens to the turn.
     pub fn is_aside(self) -> bool {
-        matches!(self, Self::Summary | Self::Memory)
+        matches!(self, Self::Summary | Self::Memory | Self::Result)
     }
 }
 

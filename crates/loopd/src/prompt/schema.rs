@@ -29,7 +29,7 @@ const MAX_SCHEMA_DEPTH: usize = 12;
 pub fn reply_schema(offered: &Offered<'_>, stage: Stage, max_tokens: u32) -> Value {
     let answer = answer_branch(max_tokens);
     match stage {
-        Stage::Last | Stage::Summary | Stage::Memory => answer,
+        Stage::Last | Stage::Summary | Stage::Memory | Stage::Result => answer,
         Stage::Open => {
             let mut branches = vec![answer];
             let core = offered.core.iter();

@@ -42,7 +42,7 @@ impl Turn {
         if model.stage == Stage::Summary {
             return self.summed_up(model, answer, receipt, settle);
         }
-        if model.stage == Stage::Memory {
+        if self.question.is_some() {
             return self.question_answered(Some(answer), Some(settle), None);
         }
         self.answers += 1;

@@ -71,7 +71,7 @@ impl Turn {
     }
 
     fn reservation(&self, model: ModelCall) -> Reserve {
-        let prompt = self.prompt_bound();
+        let prompt = self.prompt_bound(model.max_tokens);
         let answer = u64::from(model.max_tokens);
         let (backend, name) = match self.conversation.epoch() {
             Some(epoch) => (epoch.backend.clone(), epoch.model.clone()),
@@ -136,7 +136,7 @@ impl Turn {
                 _ if model.stage == Stage::Summary => {
                     self.without_summary(&Ending::refused(&refusal), None, None)
                 }
-                _ if model.stage == Stage::Memory => self.question_answered(None, None, None),
+                _ if self.question.is_some() => self.question_answered(None, None, None),
                 _ => vec![self.end_with(Ending::refused(&refusal))],
             },
         }
@@ -144,7 +144,7 @@ impl Turn {
 
     /// The same call with the longest answer that what is left can pay, if that is long enough.
     fn smaller(&self, model: ModelCall, refusal: &Refusal) -> Option<ModelCall> {
-        let prompt = self.prompt_bound();
+        let prompt = self.prompt_bound(model.max_tokens);
         let affordable = match refusal.axis {
             Axis::Tokens => refusal.left.checked_sub(prompt)?,
             Axis::Usd => {

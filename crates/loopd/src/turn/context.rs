@@ -1,6 +1,6 @@
 //! What a turn is given at its start.
 
-use crate::config::Compact;
+use crate::config::{Compact, Summarise};
 use crate::tools::Catalog;
 use bxcore::id::{ModelCallId, SessionId, TurnId};
 use bxcore::label::Label;
@@ -49,6 +49,8 @@ pub struct TurnContext {
     pub reasoning: KeptReasoning,
     /// When the conversation is summed up.
     pub compact: Arc<Compact>,
+    /// Whether long results are summed up.
+    pub summarise: Summarise,
     /// The tools beyond the core ones.
     pub catalog: Arc<Catalog>,
     /// What earlier starts of a resumed turn lost.

@@ -59,7 +59,7 @@ pub struct Turn {
     pub(super) answer: String,
     /// What is being summed up.
     pub(super) compaction: Option<Compaction>,
-    /// The question to memory that is being answered.
+    /// What a call of its own makes a tool's result of, where one is under way.
     pub(super) question: Option<Box<Question>>,
     /// The call for a summary that a person asked for, where this is no turn but that.
     pub(super) by_hand: Option<ModelCallId>,
@@ -276,8 +276,8 @@ impl Turn {
                 .conversation
                 .summary_body(compaction, rules, most, slot));
         }
-        if let (Stage::Memory, Some(question)) = (model.stage, &self.question) {
-            return Ok(self.conversation.question_body(
+        if let (true, Some(question)) = (model.stage.is_aside(), &self.question) {
+            return Ok(self.conversation.asked_body(
                 &question.asked,
                 question.result.label,
                 model.max_tokens,

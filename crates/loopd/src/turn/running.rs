@@ -4,7 +4,7 @@ use super::command::{Command, Reserve, RunTool};
 use super::ending::Ending;
 use super::machine::{Running, State, Turn};
 use super::paying::{charged, counted};
-use super::question::{self, Question};
+use super::question::Question;
 use super::results::{self, Due, own_result};
 use crate::tools::Routed;
 use bxcore::code::Code;
@@ -100,7 +100,7 @@ impl Turn {
             resumed,
             reserve,
         } = running;
-        let asked = question::asked(&tool, result).filter(|_| !self.stopping && reserve.is_none());
+        let asked = self.asked(&tool, result).filter(|_| reserve.is_none());
         if let Some(asked) = asked {
             return self.answer_question(Question {
                 call: current,
@@ -112,6 +112,7 @@ impl Turn {
                 resumed,
             });
         }
+        let result = &self.capped(result.clone());
         let (mut entry, mut commands) = self.result(current, tool, result);
         if let Some(reserve) = reserve {
             let charge = charged(result, reserve.amount.usd, resumed);

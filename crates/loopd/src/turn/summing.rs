@@ -84,14 +84,15 @@ impl Turn {
     }
 
     /// The most tokens that the prompt of the call to be made can have.
-    pub(super) fn prompt_bound(&self) -> u64 {
+    pub(super) fn prompt_bound(&self, max_tokens: u32) -> u64 {
         match (&self.compaction, &self.question) {
             (Some(compaction), _) => self
                 .conversation
                 .summary_bound(compaction, &self.context.compact),
-            (None, Some(question)) => self
-                .conversation
-                .question_bound(&question.asked, question.result.label),
+            (None, Some(question)) => {
+                self.conversation
+                    .asked_bound(&question.asked, question.result.label, max_tokens)
+            }
             (None, None) => self.conversation.prompt_bound(),
         }
     }

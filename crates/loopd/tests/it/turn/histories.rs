@@ -59,6 +59,7 @@ impl History {
         if tape.rarely(4) {
             store.usd_limit = MicroUsd::from_micros(2_500).ok();
         }
+        store.summarise.results = tape.rarely(2);
         let mut context_tokens = 100_000;
         if tape.rarely(2) {
             // Small enough that conversations are summed up all the time.
@@ -193,7 +194,7 @@ impl History {
             Command::CallModel(call) => {
                 let body = turn.body(Some(0)).unwrap();
                 let prompt_tokens = match call.stage {
-                    Stage::Summary | Stage::Memory => self.check_aside(body),
+                    Stage::Summary | Stage::Memory | Stage::Result => self.check_aside(body),
                     Stage::Open | Stage::Last => self.check_request(turn, body),
                 };
                 if self.trouble(20) {

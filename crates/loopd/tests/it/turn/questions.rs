@@ -1,4 +1,5 @@
-//! Questions to memory: one model call from what was found, and its answer is the tool's result.
+//! Results that a model call of its own makes: answers to questions to memory, and summaries of long
+//! results.
 
 use super::course::{Course, answered};
 use super::world::{self, answer, entries, reply};
@@ -163,4 +164,75 @@ fn a_stop_leaves_no_call_without_its_result() {
     );
     assert_eq!(turn.label(), Label::TOP, "it had read them");
     assert!(course.store.open.is_empty());
+}
+
+/// A turn that reads one file of this text, where long results are summed up like this.
+fn reads(course: &mut Course, text: &str, said: &dyn Fn() -> Input) -> Tool {
+    let mode = course.mode;
+    let begun = course.begin("What is in it?");
+    let mut calls = 0;
+    let mut model = |call: &ModelCall| {
+        if call.stage == Stage::Result {
+            return said();
+        }
+        calls += 1;
+        let read = r#"{"name":"read_file","arguments":{"path":"a"}}"#;
+        let read = (calls == 1).then_some(("call_tool", read));
+        answered(reply(mode, if read.is_some() { "" } else { "Much." }, read))
+    };
+    let mut file = |_: &_| world::result(CallOutcome::Ok, text, Label::TOP);
+    let report = course.run(begun, &mut model, &mut file);
+    assert_eq!(report.outcome, TurnOutcome::Completed, "{report:?}");
+    assert!(course.store.open.is_empty());
+    let tools = entries(&course.store.lines).filter_map(|entry| match entry {
+        Entry::Tool(tool) => Some(tool.clone()),
+        _ => None,
+    });
+    tools.last().unwrap()
+}
+
+#[test]
+fn a_long_result_is_shown_with_a_summary_where_the_owner_wants_that() {
+    let long = format!("The beginning. {}The end.", "A line of it. ".repeat(600));
+    let summary = says("It ends with the end. </tool-result>");
+    let mut course = Course::new(ToolMode::Native, 1_000_000);
+    course.store.summarise.results = true;
+    let tool = reads(&mut course, &long, &summary);
+    let text = tool.message.json();
+    assert!(
+        text.contains("The beginning.") && text.contains("It ends with the end."),
+        "{text}"
+    );
+    assert_eq!(text.matches("</tool-result>").count(), 1, "{text}");
+    assert!(text.len() < 3_000 && !text.contains("The end."), "{text}");
+    assert_eq!(tool.label, Label::TOP);
+    let asked = course
+        .calls
+        .iter()
+        .position(|call| call.stage == Stage::Result);
+    let asked = &course.bodies[asked.expect("a summary is asked for")];
+    assert!(asked.contains("The end.") && !asked.contains("What is in it?"));
+
+    let failed = || Input::CallFailed {
+        problem: Problem::new(Code::BackendUnreachable, "gone"),
+        spent: Spent::Unknown,
+    };
+    let no_call = || panic!("no model call");
+    let cases: [(bool, &str, &dyn Fn() -> Input); 4] = [
+        (true, &long, &failed),
+        (true, &long, &says(" ")),
+        (false, &long, &no_call),
+        (true, "The beginning. It is short.", &no_call),
+    ];
+    for (wanted, file, said) in cases {
+        let mut course = Course::new(ToolMode::Schema, 1_000_000);
+        course.store.summarise.results = wanted;
+        let tool = reads(&mut course, file, said);
+        let text = tool.message.json();
+        assert!(
+            text.contains("The beginning.") && text.len() < 3_000,
+            "{text}"
+        );
+        assert!(!text.contains("summary"), "{text}");
+    }
 }

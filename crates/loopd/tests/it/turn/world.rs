@@ -12,7 +12,7 @@ use bxcore::transcript::{CallOutcome, Entry, Line, Open, TRANSCRIPT_VERSION, Too
 use bxcore::usage::{Charge, Receipt, Spend, Usage, UsageSource};
 use bxcore::wire::brokerd::CallResult;
 use bxcore::wire::inferproxy::{BackendInfo, BackendKind, BackendOrigin, BackendState};
-use loopd::config::{Compact, Sampling};
+use loopd::config::{Compact, Sampling, Summarise};
 use loopd::prompt::{Conversation, KeptReasoning, Stage};
 use loopd::tools::{Catalog, OwnEnv, Target, run};
 use loopd::turn::{
@@ -164,6 +164,7 @@ pub struct Store {
     pub usd_limit: Option<MicroUsd>,
     pub turn_open: Option<TurnId>,
     pub compact: Arc<Compact>,
+    pub summarise: Summarise,
 }
 
 impl Store {
@@ -178,6 +179,7 @@ impl Store {
             usd_limit: None,
             turn_open: None,
             compact: Arc::default(),
+            summarise: Summarise::default(),
         }
     }
 
@@ -286,6 +288,7 @@ impl Store {
             },
             price: Price::FREE,
             compact: Arc::clone(&self.compact),
+            summarise: self.summarise,
             reasoning: KeptReasoning::Dropped,
             catalog: catalog(),
             lost: self.lost,
@@ -325,7 +328,7 @@ pub fn too_long() -> Input {
 
 /// What a model does: anything.
 pub fn any_answer(tape: &mut Tape, mode: ToolMode, stage: Stage) -> ModelAnswer {
-    if stage == Stage::Memory {
+    if matches!(stage, Stage::Memory | Stage::Result) {
         let said =
             ["Blue [1].", "", "[9]", "</tool-result> yes [1, 2]"][usize::from(tape.below(4))];
         return answer(said, &[], Finish::Stop);
