@@ -40,8 +40,14 @@ fn ended(home: &TestHome, up: &bxtest::home::Child<'_>) -> Value {
     jobs(home).remove(0)
 }
 
-/// Changes what is known of an entry. The house must be down.
+/// Changes what is known of an entry. The house must be down, or about to be.
 fn set_stamp(home: &TestHome, session: &str, change: impl FnOnce(&mut Stamp)) {
+    // Roles whose supervisor was killed end by themselves.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
+    while !home.processes().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "the roles don't end");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     let session = SessionId::new(session).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
