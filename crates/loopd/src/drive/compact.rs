@@ -46,6 +46,10 @@ impl Engine {
         let (authority, catalog) = self.authority(session, label, None).await?;
         let class = authority.label.class;
         let epoch = self.next_epoch(&past.conversation, &backend, class).await?;
+        let memory = match epoch {
+            Some(_) => None,
+            None => self.news(&past.conversation, class).await,
+        };
         let standing = Standing {
             session: session.clone(),
             turn: past.conversation.next_turn(),
@@ -60,7 +64,12 @@ impl Engine {
             epoch,
         };
         let context = self.context(session, &past, &ground, Lost::default());
-        let begun = Turn::sum_up(context, past.conversation, ground.epoch.clone());
+        let begun = Turn::sum_up(
+            context,
+            past.conversation,
+            ground.epoch.clone(),
+            memory.map(|memory| memory.now),
+        );
         let (turn, first) = begun.map_err(|_| nothing(session))?;
         self.carry_out(turn, first, &ground.backend, standing, hold, sink)
             .await;

@@ -81,10 +81,15 @@ impl Conversation {
         as_u64(body.len()).min(compaction.context_tokens)
     }
 
-    /// The epoch that begins with a summary.
-    pub fn compacted(&self, compaction: &Compaction, summary: Summary) -> Option<Epoch> {
+    /// The epoch that begins with a summary, and with this of memory.
+    pub fn compacted(
+        &self,
+        compaction: &Compaction,
+        summary: Summary,
+        memory: &str,
+    ) -> Option<Epoch> {
         let now = self.epoch.as_ref()?;
-        let memory = self.known_memory().to_owned();
+        let memory = memory.to_owned();
         let framed = frame(SUMMARY, summary.label, &summary.text);
         let kept = self.marks.len() - compaction.first_kept;
         Some(Epoch {

@@ -63,6 +63,8 @@ pub struct Turn {
     pub(super) question: Option<Box<Question>>,
     /// The call for a summary that a person asked for, where this is no turn but that.
     pub(super) by_hand: Option<ModelCallId>,
+    /// What memory holds now, where a person asked for a summary and it has changed.
+    pub(super) fresh_memory: Option<String>,
     /// Why the conversation could not be summed up in this turn.
     pub(super) not_compacted: Option<Problem>,
     /// What is said of counts of a server that were not believed.
@@ -169,6 +171,7 @@ impl Turn {
             compaction: None,
             question: None,
             by_hand: None,
+            fresh_memory: None,
             not_compacted: None,
             disbelief: None,
             stopping: false,

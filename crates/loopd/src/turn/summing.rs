@@ -24,7 +24,8 @@ pub struct NothingToSumUp;
 
 impl Turn {
     /// Sums a conversation up because a person asks for it. No turn is begun: what is committed is
-    /// the new epoch alone, and the report's answer is the summary.
+    /// the new epoch alone, with this of memory where that has changed, and the report's answer is the
+    /// summary.
     ///
     /// # Errors
     /// There is nothing to sum up, or a turn is under way.
@@ -32,6 +33,7 @@ impl Turn {
         context: TurnContext,
         conversation: Conversation,
         epoch: Option<Epoch>,
+        memory: Option<String>,
     ) -> Result<(Self, Vec<Command>), NothingToSumUp> {
         let number = conversation.next_turn();
         let mut turn = Self::new(context, conversation, number);
@@ -45,6 +47,7 @@ impl Turn {
             .filter(|_| !turn.conversation.is_in_turn())
             .ok_or(NothingToSumUp)?;
         turn.by_hand = Some(turn.next_model_call);
+        turn.fresh_memory = memory;
         let mut commands: Vec<Command> = turn.started().into_iter().collect();
         let first = turn.call_for_summary(compaction, entries);
         commands.push(Command::Commit(first));
@@ -117,7 +120,12 @@ impl Turn {
                     receipt,
                     cost: settle.actual.usd,
                 };
-                let epoch = self.conversation.compacted(&compaction, summary);
+                // A turn's memory is as new as the turn: it was told before its message.
+                let memory = match &self.fresh_memory {
+                    Some(memory) => memory,
+                    None => self.conversation.known_memory(),
+                };
+                let epoch = self.conversation.compacted(&compaction, summary, memory);
                 let epoch =
                     epoch.ok_or_else(|| Problem::new(Code::Internal, "There is no epoch"))?;
                 Ok((epoch, text))

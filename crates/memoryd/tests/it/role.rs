@@ -5,8 +5,8 @@ use bxcore::id::{CallId, MemoryFile, SessionId};
 use bxcore::label::{Class, Label};
 use bxcore::role::Role;
 use bxcore::wire::memoryd::{
-    MemoryAction, MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, RecallRequest,
-    Recalled,
+    MemoryAction, MemoryBaseline, MemoryChange, MemoryChanged, MemoryListing, MemoryNews,
+    NewsRequest, RecallRequest, Recalled,
 };
 use bxkit::home::Home;
 use bxkit::keys::{KeyRing, Token};
@@ -252,6 +252,14 @@ async fn loopd_gets_the_baseline_and_nothing_that_would_need_a_label() {
     assert_eq!(code(listing), Code::NotAuthorised);
     let baseline = get::<MemoryBaseline>(&process.broker, "/v1/baseline/secret").await;
     assert_eq!(code(baseline), Code::NotAuthorised);
+    let known = NewsRequest {
+        known: String::new(),
+    };
+    let path = "/v1/baseline/secret/news";
+    let news = process.broker.post::<_, MemoryNews>(path, &known).await;
+    assert_eq!(code(news), Code::NotAuthorised);
+    let news: MemoryNews = process.engine.post(path, &known).await.unwrap();
+    assert_eq!((news.added.as_str(), news.removed.as_str()), ("", ""));
     for path in ["/v1/baseline/top", "/v1/memory/..%2Fx", "/v1/memory/A"] {
         assert_eq!(
             code(get::<MemoryListing>(&process.owner, path).await),

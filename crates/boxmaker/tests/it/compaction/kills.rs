@@ -2,12 +2,12 @@
 //! the new epoch. Either epoch holds, and no more than one call is made again.
 
 use super::{SESSION, SUMMARY, house, is_summary, server};
-use crate::support::{money, up_with_fault};
+use crate::support::{asked, kept, money, up_with_fault};
 use bxcore::id::EpochId;
 use bxcore::transcript::{Entry, TurnOutcome, parse_line};
 use bxtest::fault::FaultPoint;
 use bxtest::home::TestHome;
-use bxtest::llama::{LlamaServer, Reply};
+use bxtest::llama::{LlamaServer, Reply, Request};
 use std::collections::BTreeSet;
 
 /// Points of loopd, and the first and the last pass of each that is tried: in the middle of them the
@@ -99,4 +99,58 @@ fn check(home: &TestHome, server: &LlamaServer, point: &FaultPoint) -> bool {
         "{point}: asked {asked} times for {summaries} summaries"
     );
     asked > summaries
+}
+
+#[test]
+fn a_summary_by_hand_that_loopd_dies_in_is_charged_and_can_be_had_again() {
+    for (name, nth) in [
+        ("loopd.before-model-call", 3),
+        ("loopd.after-answer", 3),
+        ("loopd.after-commit", 6),
+    ] {
+        let point = FaultPoint {
+            name: name.to_owned(),
+            nth,
+        };
+        let server = LlamaServer::builder()
+            .respond(|request: &Request| {
+                let long = "Kettles are blue. ".repeat(40);
+                Reply::text(if is_summary(request) { SUMMARY } else { &long })
+            })
+            .new_epochs(1)
+            .start_blocking();
+        let home = TestHome::with_server(&server);
+        let up = up_with_fault(&home, &point);
+        asked(&home, SESSION, "first");
+        asked(&home, SESSION, "second");
+        let compact = || {
+            let args = ["session", "compact", SESSION, "--json"];
+            home.cmd("boxmaker").args(args).run()
+        };
+        compact();
+        let fired = std::fs::read_to_string(home.path().join("faults.fired"));
+        assert!(
+            fired.is_ok_and(|text| !text.is_empty()),
+            "{point} never came"
+        );
+        up.until("loopd is back", || {
+            let rows = home.cmd("boxmaker").args(["sessions", "--json"]).run();
+            rows.code() == Some(0)
+        });
+        let is_there = |home: &TestHome| super::compacted(home, SESSION).len();
+        if is_there(&home) == 0 {
+            compact().success();
+        }
+        assert_eq!(is_there(&home), 1, "{point}");
+        let report = asked(&home, SESSION, "third");
+        assert_eq!(report["outcome"], "completed", "{point}: {report}");
+        assert_eq!(up.terminate().code(), Some(0), "{point}");
+        let ledger = kept(&home, SESSION).ledger;
+        let requests = server.requests().len();
+        assert!(
+            requests <= ledger.len() && ledger.len() <= 5,
+            "{point}: {ledger:?}"
+        );
+        server.assert_clean();
+    }
 }

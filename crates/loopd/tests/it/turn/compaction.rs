@@ -269,7 +269,7 @@ fn a_person_may_ask_for_a_summary_between_turns() {
         let alone = std::mem::take(&mut course.conversation);
         let context = course.store.context(&world::session());
         assert!(
-            Turn::sum_up(context, alone, None).is_err(),
+            Turn::sum_up(context, alone, None, None).is_err(),
             "there is nothing"
         );
         for number in 0..4 {
@@ -279,7 +279,7 @@ fn a_person_may_ask_for_a_summary_between_turns() {
         let next_turn = course.conversation.next_turn();
         let conversation = std::mem::take(&mut course.conversation);
         let context = course.store.context(&world::session());
-        let begun = Turn::sum_up(context, conversation, None).unwrap();
+        let begun = Turn::sum_up(context, conversation, None, Some("Green.".to_owned())).unwrap();
         let mut model = |_: &ModelCall| uncounted(answer(summary, &[], Finish::Stop));
         let report = course.run(begun, &mut model, &mut |_| ok(""));
         assert_eq!(report.problem.map(|problem| problem.code), code);
@@ -288,6 +288,8 @@ fn a_person_may_ask_for_a_summary_between_turns() {
         assert_eq!(course.store.lines.len(), lines + new, "and no turn");
         assert_eq!(compacted(&course).len(), new);
         assert_eq!(course.conversation.next_turn(), next_turn);
+        let knows = course.conversation.known_memory();
+        assert_eq!(knows, if code.is_none() { "Green." } else { "" });
         assert!(course.store.open.is_empty());
         let replayed = Conversation::from_lines(&course.store.lines);
         assert_eq!(replayed.messages(), course.conversation.messages());
