@@ -23,8 +23,14 @@ const CONTEXT_TOKENS: usize = 12_000;
 /// Where conversations are summed up early.
 const EARLY: &str = "[compact]\nat_percent = 50\nkeep_percent = 10\n";
 
+/// A session's transcript as loopd gives it: what was answered may be in its file a moment later.
+fn transcript(home: &TestHome, session: &str) -> String {
+    let export = home.cmd("boxmaker").args(["session", "export", session]);
+    export.run().success().stdout
+}
+
 fn entries(home: &TestHome, session: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(home.transcript(session)).unwrap();
+    let text = transcript(home, session);
     let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
     lines.collect()
 }
@@ -122,13 +128,13 @@ fn a_conversation_that_nearly_fills_the_context_is_summed_up_on_the_background_s
         (&held["lane"], &held["slot"]),
         (&json!("background"), &json!(2))
     );
-    let before = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let before = transcript(&home, SESSION);
     gate.open();
     assert_eq!(ask.wait().code(), Some(0), "{}", ask.stderr());
     let report: Value = serde_json::from_str(&ask.stdout()).unwrap();
     assert_eq!(report["answer"], "There is much in them.");
 
-    let after = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let after = transcript(&home, SESSION);
     assert!(after.starts_with(&before), "a transcript only grows");
     let epochs = compacted(&home, SESSION);
     assert!(!epochs.is_empty());
@@ -320,11 +326,11 @@ fn a_session_is_summed_up_by_hand() {
     asked(&home, SESSION, "first");
     asked(&home, SESSION, "second");
     asked(&home, SESSION, "third");
-    let before = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let before = transcript(&home, SESSION);
     let report = compact(SESSION).success().json();
     assert_eq!(report["answer"], SUMMARY, "{report}");
     assert_eq!(report["usage"]["model_calls"], 1);
-    let after = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let after = transcript(&home, SESSION);
     assert!(after.starts_with(&before));
     assert_eq!(after.lines().count(), before.lines().count() + 1);
     assert!(refused(SESSION).contains("nothing in session"));
