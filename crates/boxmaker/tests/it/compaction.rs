@@ -8,7 +8,7 @@ use bxcore::transcript::TurnOutcome;
 use bxcore::usage::Spend;
 use bxcore::wire::loopd::TurnEvent;
 use bxtest::home::TestHome;
-use bxtest::llama::{Builder, Garbage, Gate, LlamaServer, Reply, Request};
+use bxtest::llama::{Builder, Garbage, Gate, Kind, LlamaServer, Reply, Request};
 use loopd::budget::AccountKey;
 use loopd::store::{Store, StoreOptions};
 use serde_json::{Value, json};
@@ -251,6 +251,30 @@ fn a_context_that_is_full_without_a_summary_says_so_and_a_summary_makes_room() {
     let report = asked(&home, SESSION, "once more");
     assert_eq!(report["outcome"], "completed", "{report}");
     assert_eq!(compacted(&home, SESSION).len(), 1);
+    assert_eq!(up.terminate().code(), Some(0));
+    server.assert_clean();
+}
+
+#[test]
+fn a_server_that_tells_of_no_context_is_believed_when_it_has_no_room() {
+    let server = LlamaServer::builder()
+        .kind(Kind::OpenAi)
+        .context_tokens(4_000)
+        .respond(|request: &Request| {
+            let long = "Kettles are blue. ".repeat(150);
+            Reply::text(if is_summary(request) { SUMMARY } else { &long })
+        })
+        .new_epochs(2)
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    for _ in 0..8 {
+        let report = asked(&home, SESSION, "tell me more");
+        assert_eq!(report["outcome"], "completed", "{report}");
+    }
+    let epochs = compacted(&home, SESSION);
+    assert!(!epochs.is_empty());
+    assert!(epochs[0]["context_tokens"].is_null(), "{}", epochs[0]);
     assert_eq!(up.terminate().code(), Some(0));
     server.assert_clean();
 }
