@@ -574,3 +574,29 @@ fn a_record_that_does_not_reach_the_disk_lets_nothing_out() {
     drop(tracer);
     up.terminate();
 }
+
+#[test]
+fn a_session_that_a_provider_leads_is_summed_up_by_it_on_the_record() {
+    let house = House::new("", says);
+    let up = house.home.up();
+    house.begin("chat-p");
+    house.go_on("chat-p").success();
+    let compact = house.home.cmd("boxmaker");
+    let compact = compact
+        .args(["session", "compact", "chat-p", "--json"])
+        .run();
+    let report = compact.success().json();
+    assert_eq!(report["answer"], "It is the light.", "{report}");
+    assert_eq!(report["cost_usd"], "0.006000", "{report}");
+    assert_eq!(
+        report["label"],
+        json!({"class": "public", "untrusted": true})
+    );
+    let seen = house.provider.seen();
+    let asked: Value = serde_json::from_slice(&seen.last().unwrap().body).unwrap();
+    assert_eq!(asked["messages"].as_array().unwrap().len(), 2, "{asked}");
+    let next = house.go_on("chat-p").success().json();
+    assert_eq!(next["outcome"], "completed", "{next}");
+    house.compare();
+    assert_eq!(up.terminate().code(), Some(0));
+}
