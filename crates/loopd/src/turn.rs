@@ -24,6 +24,7 @@ mod context;
 mod ending;
 mod finishing;
 mod input;
+mod looking;
 mod machine;
 mod paying;
 mod question;

@@ -178,11 +178,11 @@ impl Engine {
     }
 
     /// What was charged for calls of the interrupted turn that no entry tells of: whose end nobody
-    /// saw, at this start or at an earlier one, or whose summary could not be used.
+    /// saw, at this start or at an earlier one, or which were made beside the conversation.
     async fn charged(&self, left: &Unfinished, lines: &[Line]) -> Result<Lost, Problem> {
         let rows = self.store.ledger(&left.session).await?;
         let lost = rows.iter().filter(|row| {
-            let is_untold = row.source == UsageSource::Lost || is_unused_summary(row, lines);
+            let is_untold = row.source == UsageSource::Lost || is_untold(row, lines);
             row.turn == Some(left.turn) && is_untold
         });
         Ok(lost.fold(Lost::default(), |sum, row| Lost {
@@ -192,9 +192,9 @@ impl Engine {
     }
 }
 
-/// Whether a call was made for a summary that no epoch begins with: it went to the session's model,
-/// and no entry has its number.
-fn is_unused_summary(row: &LedgerRow, lines: &[Line]) -> bool {
+/// Whether a call went to the session's model and no entry has its number: it was made for a summary
+/// that no epoch begins with, or for the result of a tool.
+fn is_untold(row: &LedgerRow, lines: &[Line]) -> bool {
     let tells = |line: &Line| match &line.entry {
         Entry::Assistant(answer) => answer.model_call == row.call,
         Entry::Epoch(epoch) => epoch
@@ -203,8 +203,8 @@ fn is_unused_summary(row: &LedgerRow, lines: &[Line]) -> bool {
             .is_some_and(|compacted| compacted.model_call == row.call),
         _ => false,
     };
-    // What a tool's call cost stands with its result, and has the tool's name for both of these.
-    row.model != row.backend.as_str() && !lines.iter().any(tells)
+    // What a tool's call cost stands with its result; it is charged no tokens.
+    row.charged.tokens > 0 && !lines.iter().any(tells)
 }
 
 /// Who made a session, and where in its tree it is, by its first entry.

@@ -23,7 +23,7 @@ pub struct Limits {
 }
 
 /// Model calls of this turn that no entry tells of, as the store charged them: those whose end was
-/// never seen, and those for a summary that could not be used.
+/// never seen, and those that were made beside the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Their usage.

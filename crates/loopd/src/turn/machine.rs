@@ -6,8 +6,8 @@ use super::ending::Ending;
 use super::input::Input;
 use super::question::Question;
 use super::results::Due;
-use crate::prompt::{AnswerStream, Call, Compaction, Conversation, Stage};
-use bxcore::id::{CallId, ModelCallId, SessionId, TurnId};
+use crate::prompt::{Compaction, Conversation};
+use bxcore::id::{CallId, ModelCallId, TurnId};
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
 use bxcore::problem::Problem;
@@ -15,7 +15,6 @@ use bxcore::tool::ToolName;
 use bxcore::transcript::{Entry, Epoch};
 use bxcore::usage::Usage;
 use bxcore::wire::loopd::{CallReport, TurnEvent};
-use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// An input that the state has no use for. Nothing has changed.
@@ -119,7 +118,7 @@ pub(super) struct Running {
 }
 
 impl State {
-    const fn name(&self) -> &'static str {
+    pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Committing(_) => "committing",
             Self::Calling { .. } => "calling",
@@ -267,62 +266,6 @@ impl Turn {
         }
     }
 
-    /// The body of the model call that is due.
-    pub fn body(&self, slot: Option<u32>) -> Result<Bytes, NoModelCall> {
-        let State::Calling { model, .. } = &self.state else {
-            return Err(NoModelCall);
-        };
-        if let (Stage::Summary, Some(compaction)) = (model.stage, &self.compaction) {
-            let rules = &self.context.compact;
-            let most = model.max_tokens;
-            return Ok(self
-                .conversation
-                .summary_body(compaction, rules, most, slot));
-        }
-        if let (true, Some(question)) = (model.stage.is_aside(), &self.question) {
-            return Ok(self.conversation.asked_body(
-                &question.asked,
-                question.result.label,
-                model.max_tokens,
-                slot,
-            ));
-        }
-        Ok(self.conversation.body(&Call {
-            slot,
-            max_tokens: model.max_tokens,
-            stage: model.stage,
-            catalog: &self.context.catalog,
-        }))
-    }
-
-    /// Turns the pieces of the answer that comes in into what a watcher may see.
-    pub fn answer_stream(&self) -> AnswerStream {
-        AnswerStream::new(self.conversation.mode())
-    }
-
-    /// Which turn this is.
-    pub fn id(&self) -> TurnId {
-        self.turn
-    }
-
-    /// The session.
-    pub fn session(&self) -> &SessionId {
-        &self.context.session
-    }
-
-    /// The session's label as it is now: what a tool call is judged by.
-    pub fn label(&self) -> Label {
-        self.label
-    }
-
-    /// What is set aside for the model call that is due, in money.
-    pub fn money_set_aside(&self) -> MicroUsd {
-        match &self.state {
-            State::Calling { reserve, .. } => reserve.amount.usd,
-            State::Committing(_) | State::Running(_) | State::Ended => MicroUsd::ZERO,
-        }
-    }
-
     /// Joins a label that the session has by an answer; gives the event if that changes it.
     pub fn join(&mut self, label: Label) -> Option<TurnEvent> {
         let label = self.label.join(label);
@@ -331,26 +274,6 @@ impl Turn {
         }
         self.label = label;
         Some(TurnEvent::Label { label })
-    }
-
-    /// The conversation as it is now, with entries whose commit is under way.
-    pub fn conversation(&self) -> &Conversation {
-        &self.conversation
-    }
-
-    /// What the turn was given.
-    pub fn context(&self) -> &TurnContext {
-        &self.context
-    }
-
-    /// What the turn is doing: `committing`, `calling`, `running` or `ended`.
-    pub fn doing(&self) -> &'static str {
-        self.state.name()
-    }
-
-    /// Whether the turn ended.
-    pub fn is_over(&self) -> bool {
-        matches!(self.state, State::Ended)
     }
 
     /// The conversation for the session's next turn; none where it holds something that was not

@@ -8,6 +8,7 @@ use bxcore::transcript::{Entry, TurnOutcome, parse_line};
 use bxtest::fault::FaultPoint;
 use bxtest::home::TestHome;
 use bxtest::llama::{LlamaServer, Reply, Request};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Points of loopd, and the first and the last pass of each that is tried: in the middle of them the
@@ -56,12 +57,44 @@ fn survives(point: &FaultPoint) -> bool {
     let report = ask.json();
     assert_eq!(report["outcome"], "completed", "{point}: {report}");
     assert_eq!(up.terminate().code(), Some(0), "{point}");
+    of_one_mind(&home, &report, point);
     let fired = std::fs::read_to_string(home.path().join("faults.fired"));
     assert!(
         fired.is_ok_and(|text| !text.is_empty()),
         "{point} never came"
     );
     check(&home, &server, point)
+}
+
+/// Whether a turn's report says what was charged for it.
+fn of_one_mind(home: &TestHome, report: &Value, point: &FaultPoint) {
+    let told = |key: &str| report["usage"][key].as_u64().unwrap();
+    assert_eq!(
+        told("prompt_tokens") + told("completion_tokens"),
+        money(home, SESSION).account.spent.tokens,
+        "{point}: {report}"
+    );
+}
+
+#[test]
+fn a_summary_that_was_no_use_is_counted_after_a_death_too() {
+    let point = FaultPoint {
+        name: "loopd.after-answer".to_owned(),
+        nth: 4,
+    };
+    let server = server("", |_| Reply::text("")).start_blocking();
+    let home = house(&server);
+    let up = up_with_fault(&home, &point);
+    let report = asked(&home, SESSION, "what is in my files?");
+    assert_eq!(report["outcome"], "completed", "{report}");
+    assert_eq!(up.terminate().code(), Some(0));
+    let fired = std::fs::read_to_string(home.path().join("faults.fired"));
+    assert!(
+        fired.is_ok_and(|text| !text.is_empty()),
+        "{point} never came"
+    );
+    of_one_mind(&home, &report, &point);
+    server.assert_clean();
 }
 
 fn check(home: &TestHome, server: &LlamaServer, point: &FaultPoint) -> bool {

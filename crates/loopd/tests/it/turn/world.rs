@@ -220,7 +220,7 @@ impl Store {
                     .is_some_and(|compacted| compacted.model_call == call),
                 _ => false,
             };
-            let is_tools = settle.model == settle.backend.as_str();
+            let is_tools = settle.actual.tokens == 0;
             let is_untold = !is_tools && !commit.entries.iter().any(tells);
             if settle.source == UsageSource::Lost || is_untold {
                 self.lost.usage = self.lost.usage.plus(settle.usage);
