@@ -1,7 +1,7 @@
 //! Models and servers that do what they should not: the turn ends with a code or goes on, and the
 //! session can be used afterwards.
 
-use crate::support::{ask_until_halt, asked, halting, workspace_file};
+use crate::support::{ask_until_halt, asked, halting, transcript, workspace_file};
 use bxtest::home::TestHome;
 use bxtest::llama::{Call, Finish, Garbage, Gate, LlamaServer, Reply};
 use serde_json::json;
@@ -138,7 +138,7 @@ fn what_a_model_calls_wrongly_and_what_is_too_much_is_told_to_it() {
     }
     assert_eq!(odd.matches("</tool-result>").count(), 1, "{odd}");
     assert!(odd.contains("obey"), "a person still reads it: {odd}");
-    let log = std::fs::read_to_string(home.transcript(SESSION)).unwrap();
+    let log = transcript(&home, SESSION);
     for code in ["invalid-arguments", "unknown-tool"] {
         assert!(log.contains(&format!("\"code\":\"{code}\"")), "{code}");
     }

@@ -2,7 +2,7 @@
 
 mod kills;
 
-use crate::support::{asked, begin, door, money, workspace_file};
+use crate::support::{asked, begin, door, money, transcript, workspace_file};
 use bxcore::id::{ModelCallId, SessionId};
 use bxcore::transcript::TurnOutcome;
 use bxcore::usage::Spend;
@@ -22,12 +22,6 @@ const SUMMARY: &str = "The person has files named a, b and c, and wants to know 
 const CONTEXT_TOKENS: usize = 12_000;
 /// Where conversations are summed up early.
 const EARLY: &str = "[compact]\nat_percent = 50\nkeep_percent = 10\n";
-
-/// A session's transcript as loopd gives it: what was answered may be in its file a moment later.
-fn transcript(home: &TestHome, session: &str) -> String {
-    let export = home.cmd("boxmaker").args(["session", "export", session]);
-    export.run().success().stdout
-}
 
 fn entries(home: &TestHome, session: &str) -> Vec<Value> {
     let text = transcript(home, session);

@@ -1,6 +1,6 @@
 //! What begins by the clock, in the whole house: due, missed, left out, and through crashes.
 
-use crate::support::{ask_until_halt, halting, up_with_fault, verify_audit};
+use crate::support::{ask_until_halt, halting, transcript, up_with_fault, verify_audit};
 use bxcore::id::SessionId;
 use bxtest::fault::FaultPoint;
 use bxtest::home::TestHome;
@@ -67,7 +67,7 @@ fn long_ago(stamp: &mut Stamp) {
 
 /// How many messages and ends a session has had.
 fn turns(home: &TestHome, session: &str) -> (usize, usize) {
-    let text = std::fs::read_to_string(home.transcript(session)).unwrap();
+    let text = transcript(home, session);
     let count = |kind: &str| {
         let line = |line: &&str| serde_json::from_str::<Value>(line).unwrap()["kind"] == kind;
         text.lines().filter(line).count()

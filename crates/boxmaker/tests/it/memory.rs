@@ -3,7 +3,7 @@
 mod faults;
 mod questions;
 
-use crate::support::{asked, audit_records, verify_audit};
+use crate::support::{asked, audit_records, transcript, verify_audit};
 use bxkit::fsx::write_atomic;
 use bxtest::home::{BackendConfig, TestHome};
 use bxtest::llama::{LlamaServer, Reply, Request};
@@ -49,7 +49,7 @@ fn read_mail() -> String {
 
 /// What the model read of the last call of a session.
 fn last_result(home: &TestHome, session: &str) -> Value {
-    let text = std::fs::read_to_string(home.transcript(session)).unwrap();
+    let text = transcript(home, session);
     let mut lines = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -5,6 +5,7 @@
 
 mod engine;
 
+use crate::support::transcript;
 use bxtest::home::{BackendConfig, TestHome};
 use engine::{Engine, Flags};
 use serde_json::{Value, json};
@@ -113,8 +114,8 @@ fn long_note() -> String {
 
 /// How long the arguments of the session's first tool call are, in bytes.
 fn argument_bytes(home: &TestHome, session: &str) -> usize {
-    let transcript = std::fs::read_to_string(home.transcript(session)).unwrap();
-    let mut entries = transcript
+    let text = transcript(home, session);
+    let mut entries = text
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let call = entries

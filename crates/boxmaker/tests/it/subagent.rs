@@ -1,6 +1,8 @@
 //! Helpers in the whole house: slots, labels, limits, stops and crashes.
 
-use crate::support::{asked, audit_records, begin, door, kept, sum, up_with_fault, verify_audit};
+use crate::support::{
+    asked, audit_records, begin, door, kept, sum, transcript, up_with_fault, verify_audit,
+};
 use bxcore::wire::loopd::{StopReport, TurnEvent};
 use bxtest::fault::FaultPoint;
 use bxtest::home::{BackendConfig, TestHome};
@@ -44,7 +46,7 @@ fn rows(home: &TestHome) -> Vec<Value> {
 }
 
 fn log(home: &TestHome, session: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(home.transcript(session)).unwrap();
+    let text = transcript(home, session);
     text.lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect()

@@ -229,3 +229,13 @@ pub(crate) fn files_with(home: &TestHome, text: &str) -> Vec<PathBuf> {
     }
     found
 }
+
+/// A session's transcript: as loopd gives it while it is there, since what was answered may be in its
+/// file a moment later.
+pub(crate) fn transcript(home: &TestHome, session: &str) -> String {
+    if home.role_pid("loopd").is_none() {
+        return std::fs::read_to_string(home.transcript(session)).unwrap();
+    }
+    let export = home.cmd("boxmaker").args(["session", "export", session]);
+    export.run().success().stdout
+}
