@@ -7,6 +7,7 @@ pub mod audit;
 pub mod chat;
 pub mod code;
 pub mod day;
+pub mod delegation;
 pub mod grant;
 pub mod guardrails;
 pub mod id;

@@ -1,5 +1,6 @@
 //! What a tool is: its name, what it takes, and what it risks.
 
+use crate::delegation::SUBAGENT;
 use crate::id::{BackendName, McpServerName};
 use crate::memory::{ASK_MEMORY, MEMORY, RECALL};
 use crate::money::MicroUsd;
@@ -41,7 +42,7 @@ pub const BUILT_IN_TOOLS: [&str; 14] = [
     RECALL,
     "search_files",
     "shell",
-    "subagent",
+    SUBAGENT,
     "write_file",
 ];
 
@@ -49,7 +50,7 @@ pub const BUILT_IN_TOOLS: [&str; 14] = [
 /// session, or stands for a tool that is decided.
 pub fn is_loopds_own(name: &str) -> bool {
     let is_core = CORE_TOOLS.contains(&name) && ![RECALL, MEMORY, ASK_MEMORY].contains(&name);
-    is_core || name == "subagent"
+    is_core || name == SUBAGENT
 }
 
 /// The name of a tool: `read_file`, `provider:NAME`, or `mcp:<server>/<tool>`.

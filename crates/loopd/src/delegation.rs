@@ -10,7 +10,7 @@ mod tree;
 
 pub use end::ChildEnd;
 pub(crate) use open::child_of;
-pub use open::{Delegation, Refused, SUBAGENT, is_allowed, subagent};
+pub use open::{Delegation, Refused, is_allowed, needs_approval, subagent};
 pub use standing::Standing;
 pub use tree::{Alive, MAX_ALIVE, MAX_CREATED, TreeFull, Trees};
 

@@ -488,3 +488,87 @@ async fn a_stop_just_before_a_tool_never_leaves_a_turn_open() {
         assert_eq!(end_of(&home, &session)["kind"], "turn_end", "{round}");
     }
 }
+
+/// With `approval_required`, the owner is asked before a helper begins: at any depth, in one list, with
+/// who asks for it; over the death of loopd; and a no or a stop makes none.
+#[test]
+fn a_helper_begins_only_once_the_owner_has_said_yes() {
+    let (server, home) = house();
+    home.write_config(
+        "loopd.toml",
+        "[guardrails]\napproval_required = [\"subagent\"]\n",
+    );
+    let up = home.up();
+    let ask = |session: &'static str, text: &'static str| {
+        let ask = home
+            .cmd("boxmaker")
+            .args(["ask", "--json", "--session", session, text]);
+        ask.spawn()
+    };
+    let pending = |asking: &bxtest::home::Child<'_>| -> Value {
+        let list = || {
+            let list = home.cmd("boxmaker").args(["approvals", "--json"]).run();
+            let is_there = list.code() == Some(0);
+            is_there
+                .then(|| list.json()[0].clone())
+                .filter(Value::is_object)
+        };
+        asking.until("a helper waits for approval", || list().is_some());
+        list().unwrap()
+    };
+    let say = |word: &str, one: &Value| {
+        let id = one["id"].as_str().unwrap();
+        let said = home.cmd("boxmaker").args([word, id]);
+        let said = if word == "approve" {
+            said.arg("--yes")
+        } else {
+            said
+        };
+        said.run().success();
+    };
+    // Two helpers, the second for the first.
+    let asking = ask("chat-y", "delegate: delegate: say six");
+    let first = pending(&asking);
+    assert_eq!(
+        (&first["tool"], &first["session"]),
+        (&"subagent".into(), &"chat-y".into())
+    );
+    assert!(
+        first["shown"].as_str().unwrap().contains("say six"),
+        "{first}"
+    );
+    assert_eq!(rows(&home).len(), 1, "none is made before");
+    home.kill_role("loopd");
+    say("approve", &pending(&asking));
+    asking.until("the helper's helper waits", || {
+        pending(&asking)["session"] == "sub-chat-y-1"
+    });
+    let second = pending(&asking);
+    assert_eq!(second["lineage"], json!(["chat-y"]));
+    say("approve", &second);
+    asking.wait();
+    let result = |session: &str| {
+        let log = log(&home, session);
+        log.into_iter().find(|line| line["kind"] == "tool").unwrap()
+    };
+    assert_eq!(result("chat-y")["outcome"], "ok");
+    assert_eq!(rows(&home).len(), 3);
+
+    let asking = ask("chat-n", "delegate: say six");
+    say("deny", &pending(&asking));
+    asking.wait();
+    assert_eq!(result("chat-n")["code"], "approval-denied");
+
+    let asking = ask("chat-s", "delegate: say six");
+    pending(&asking);
+    let stop = home
+        .cmd("boxmaker")
+        .args(["session", "stop", "chat-s", "--json"]);
+    assert_eq!(stop.run().success().json()["failed"], 0);
+    asking.wait();
+    assert_eq!(result("chat-s")["code"], "stopped");
+    assert_eq!(rows(&home).len(), 5, "no further helper was made");
+    assert_eq!(up.terminate().code(), Some(0));
+    verify_audit(&home);
+    server.assert_clean();
+}

@@ -8,7 +8,7 @@ use crate::ledger::SessionRow;
 use bxcore::audit::{Kind, sha256_hex};
 use bxcore::guardrails::ToolRules;
 use bxcore::id::SessionId;
-use bxcore::tool::{CORE_TOOLS, ToolName, ToolSpec};
+use bxcore::tool::{CORE_TOOLS, ToolName, ToolSpec, is_loopds_own};
 use bxcore::wire::brokerd::{Authority, Register};
 use std::sync::Arc;
 
@@ -111,6 +111,7 @@ fn usable<'a>(policy: &'a Policy, rules: &ToolRules) -> Vec<&'a ToolSpec> {
     let mut usable = policy.tools.specs();
     usable.retain(|tool| {
         !CORE_TOOLS.contains(&tool.name.as_str())
+            && !is_loopds_own(tool.name.as_str())
             && policy.lacks(&tool.name).is_none()
             && (is_granted(tool) || !needs_grant(tool))
             && rules.check(&tool.name, &tool.tags).is_ok()

@@ -10,6 +10,7 @@ use crate::decision::{Judged, Schema, SchemaError};
 use crate::fetch::{self, HTTP_FETCH};
 use crate::memory;
 use crate::sandbox::{COMMAND_OVERHEAD_SECS, Sandbox};
+use bxcore::delegation::{SUBAGENT, subagent_parameters};
 use bxcore::id::SessionId;
 use bxcore::label::Label;
 use bxcore::memory::{
@@ -63,6 +64,8 @@ enum Action {
     Elsewhere,
     /// An MCP server does it, in the session's own folder.
     InWorkspace,
+    /// loopd does it, once it may.
+    Delegate,
 }
 
 /// How long a tool may take before its call is given up, where it does not say otherwise.
@@ -169,7 +172,7 @@ impl Tool {
                 },
                 writes: spot(false),
             },
-            Action::Notes | Action::Elsewhere => Touch::default(),
+            Action::Notes | Action::Elsewhere | Action::Delegate => Touch::default(),
             Action::InWorkspace => {
                 let own = vec![places.spot(session, &RelativePath::top(), true)];
                 Touch {
@@ -199,6 +202,7 @@ impl Tool {
             Action::SearchFiles => search_files::run(run),
             Action::WriteFile => write_file::run(run),
             Action::Shell => shell::run(run),
+            Action::Delegate => Ok(Output::ok("It may begin.".to_owned(), run.label)),
             Action::Notes | Action::Elsewhere | Action::InWorkspace => {
                 Err((super::ToolError::Crashed, run.label))
             }
@@ -301,6 +305,12 @@ impl Registry {
                 Action::Elsewhere,
             )?
             .risking(&[RiskTag::Network, RiskTag::Egress]),
+            Tool::new(
+                SUBAGENT,
+                "Has a helper work on a task.",
+                subagent_parameters(),
+                Action::Delegate,
+            )?,
         ];
         let named = tools.map(|tool| (tool.spec().name.clone(), Arc::new(tool)));
         Ok(Self {

@@ -7,6 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Paint, Table};
 use crate::ready::ensure_up;
 use bxcore::code::Code;
+use bxcore::delegation::SUBAGENT;
 use bxcore::grant::{Approval, Grant};
 use bxcore::id::SessionId;
 use bxcore::label::{Class, Label};
@@ -136,7 +137,7 @@ fn own_walk(tool: &ToolName) -> Option<Walk> {
     LOOPDS_OWN.iter().find(|(name, _)| *name == tool.as_str())?;
     let because = match tool.as_str() {
         "call_tool" => "loopd's own: it stands for another tool, and that one is decided",
-        "subagent" => {
+        SUBAGENT => {
             "loopd's own: it runs unless [guardrails] deny it, and the helper may do no more than who asks"
         }
         _ => "loopd's own tool: it runs without a grant, and nothing of it leaves the session",
@@ -161,7 +162,7 @@ const LOOPDS_OWN: [(&str, &str); 4] = [
     ),
     ("clock", "Tells date and time."),
     ("find_tool", "Finds tools by what they do."),
-    ("subagent", "Has a helper work on a part of the task."),
+    (SUBAGENT, "Has a helper work on a part of the task."),
 ];
 
 fn render_tools(specs: &[ToolSpec], paint: Paint) -> String {

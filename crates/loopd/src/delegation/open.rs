@@ -3,17 +3,14 @@
 use super::standing::Standing;
 use super::tree::{Alive, Trees};
 use bxcore::code::Code;
+use bxcore::delegation::{SUBAGENT, subagent_parameters};
 use bxcore::guardrails::{RuleBroken, ToolRules};
 use bxcore::id::{CallId, MAX_SESSION_ID_BYTES, SessionId, TurnId};
 use bxcore::json::parse_strict;
 use bxcore::tool::{Repeat, ToolName, ToolSpec};
 use bxcore::transcript::Lineage;
 use serde::Deserialize;
-use serde_json::json;
 use std::collections::BTreeSet;
-
-/// The tool's name.
-pub const SUBAGENT: &str = "subagent";
 
 const DESCRIPTION: &str = "Has a helper work on a task of its own and returns its answer. The \
     helper begins with an empty conversation: put everything it needs into the task. It has the \
@@ -24,12 +21,7 @@ pub fn subagent() -> Option<ToolSpec> {
     Some(ToolSpec {
         name: ToolName::new(SUBAGENT).ok()?,
         description: DESCRIPTION.to_owned(),
-        parameters: json!({
-            "type": "object",
-            "properties": {"task": {"type": "string", "minLength": 1, "description": "The whole task."}},
-            "required": ["task"],
-            "additionalProperties": false
-        }),
+        parameters: subagent_parameters(),
         tags: BTreeSet::new(),
         // A child has an id of its own, so that the same call again finds it.
         repeat: Repeat::Safe,
@@ -140,8 +132,12 @@ pub fn is_allowed(rules: &ToolRules) -> bool {
     allowed(rules).is_ok()
 }
 
-/// Whether rules let a session delegate. An approval can't be asked for: brokerd, which asks the
-/// owner, does not decide it.
+/// Whether the owner is to be asked before a session delegates. brokerd does that.
+pub fn needs_approval(rules: &ToolRules) -> bool {
+    subagent().is_none_or(|spec| rules.needs_approval(&spec.name, &spec.tags))
+}
+
+/// Whether rules let a session delegate.
 fn allowed(rules: &ToolRules) -> Result<(), Refused> {
     let Some(spec) = subagent() else {
         return Err(refused(Code::Internal, "The tool has no name."));
@@ -149,10 +145,6 @@ fn allowed(rules: &ToolRules) -> Result<(), Refused> {
     let why = match rules.check(&spec.name, &spec.tags) {
         Err(RuleBroken::Denied(entry)) => format!("`{entry}` is on the deny list"),
         Err(RuleBroken::NotAllowed) => "it is not on the allow list".to_owned(),
-        Ok(()) if rules.needs_approval(&spec.name, &spec.tags) => {
-            let text = "`subagent` needs the owner's approval each time, which can't be asked for.";
-            return Err(refused(Code::ApprovalUnroutable, text));
-        }
         Ok(()) => return Ok(()),
     };
     let text = format!("`subagent` may not be used here: {why}. Nothing was run.");
@@ -280,20 +272,25 @@ mod tests {
             allow: Some(set("read_file")),
             ..ToolRules::default()
         };
-        let ask = ToolRules {
-            approval_required: set("subagent"),
-            ..ToolRules::default()
-        };
         for (rules, code, said) in [
             (deny, Code::DeniedByGuardrail, "deny list"),
             (allow, Code::DeniedByGuardrail, "allow list"),
-            (ask, Code::ApprovalUnroutable, "approval"),
         ] {
             let parent = Standing { rules, ..root("a") };
             let refused = open(&parent, 1, &Trees::default()).unwrap_err();
             assert_eq!(refused.code, code);
             assert!(refused.text.contains(said), "{}", refused.text);
         }
+        let ask = ToolRules {
+            approval_required: set("subagent"),
+            ..ToolRules::default()
+        };
+        assert!(needs_approval(&ask) && !needs_approval(&ToolRules::default()));
+        let parent = Standing {
+            rules: ask,
+            ..root("a")
+        };
+        assert!(open(&parent, 1, &Trees::default()).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::holds::Hold;
 use super::opening::{Ground, internal};
 use super::perform::Performance;
 use super::sink::EventSink;
-use crate::delegation::{ChildEnd, Delegation, Standing, child_of};
+use crate::delegation::{ChildEnd, Delegation, Standing, child_of, needs_approval};
 use crate::prompt::recorded_answer;
 use crate::slots::Layout;
 use crate::store::Unfinished;
@@ -61,6 +61,13 @@ impl Performance<'_> {
                 return crate::turn::own_result(CallOutcome::Denied, refused.code, &refused.text);
             }
         };
+        // One that is there has been approved.
+        if !known && needs_approval(&self.standing.rules) {
+            let approved = self.run_at_broker(run.clone()).await;
+            if approved.outcome != CallOutcome::Ok {
+                return approved;
+            }
+        }
         let Some(shared) = engine.shared() else {
             return self.not_run(&Problem::new(Code::Stopped, "loopd is ending"));
         };

@@ -65,7 +65,7 @@ impl Performance<'_> {
         tools::run(tool, arguments, &env)
     }
 
-    async fn run_at_broker(&mut self, run: RunTool) -> CallResult {
+    pub(super) async fn run_at_broker(&mut self, run: RunTool) -> CallResult {
         let configured = self.engine.config.tool_result_bytes;
         // Passages and what is summed up are read here first; what is made of them is capped.
         let result_bytes = match run.tool.as_str() {

@@ -5,9 +5,9 @@
 
 use super::core::{CALL_TOOL, core_tool};
 use super::own::OwnTool;
-use crate::delegation::SUBAGENT;
 use bxcore::chat::ToolCall;
 use bxcore::code::Code;
+use bxcore::delegation::SUBAGENT;
 use bxcore::json::parse_strict;
 use bxcore::tool::{MAX_TOOL_NAME_BYTES, ToolName};
 use bxcore::transcript::CallOutcome;

@@ -10,7 +10,7 @@ use crate::provider::Provider;
 use bxcore::code::Code;
 use bxcore::id::McpServerName;
 use bxcore::problem::Problem;
-use bxcore::tool::ToolSpec;
+use bxcore::tool::{ToolSpec, is_loopds_own};
 use bxcore::wire::mcp::{McpPin, McpServer};
 
 /// What the keeper is asked to do.
@@ -112,6 +112,7 @@ impl Core {
 
     fn all_specs(&self) -> Vec<ToolSpec> {
         let tools = self.policy.tools.specs().into_iter();
+        let tools = tools.filter(|tool| !is_loopds_own(tool.name.as_str()));
         let providers = self.policy.providers.values().map(Provider::spec);
         tools.chain(providers).cloned().collect()
     }
