@@ -2,3 +2,4 @@
 
 mod property;
 mod race;
+mod schedules;
