@@ -121,6 +121,7 @@ mod tests {
             "session log chat-1",
             "session cache chat-1",
             "session stop chat-1",
+            "session verify sub-chat-1-2 --json",
             "slots",
             "jobs",
             "jobs --json",

@@ -572,3 +572,79 @@ fn a_helper_begins_only_once_the_owner_has_said_yes() {
     verify_audit(&home);
     server.assert_clean();
 }
+
+/// What a helper said and did is what its parent was told of, and what the audit log has: or it is told.
+#[test]
+fn a_helpers_transcript_is_verified_against_its_receipt_and_the_log() {
+    let server = LlamaServer::builder()
+        .respond(|request: &Request| match request.last_text() {
+            text if text.ends_with("\n\nlook around") => {
+                Reply::tool_calls([("call_tool", json!({"name": "list_dir", "arguments": {}}))])
+            }
+            _ => model(request),
+        })
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    let up = home.up();
+    asked(&home, "chat-v", "delegate: look around");
+    assert_eq!(up.terminate().code(), Some(0));
+    let verify = |id: &str| {
+        let verify = home
+            .cmd("boxmaker")
+            .args(["session", "verify", id, "--json"]);
+        verify.run()
+    };
+    let child = "sub-chat-v-1";
+    let held = verify(child).success().json();
+    assert_eq!(
+        (&held["parent"], &held["calls_on_record"]),
+        (&"chat-v".into(), &1.into()),
+        "{held}"
+    );
+    let receipt = held["receipt"].as_str().unwrap();
+    assert!(
+        receipt.contains(&held["log_sha256"].as_str().unwrap()[..16]),
+        "{receipt}"
+    );
+
+    let wrong = |id: &str, expect: &str| {
+        let said = verify(id);
+        assert_ne!(said.code(), Some(0), "{expect}");
+        assert!(said.stderr.contains(expect), "{}", said.stderr);
+    };
+    wrong("chat-v", "is no helper's session");
+    wrong("sub-chat-v-9", "can't be read");
+    let changed = |session: &str, from: &str, to: &str, expect: &str| {
+        let path = home.transcript(session);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        assert!(whole.contains(from), "{whole}");
+        std::fs::write(&path, whole.replacen(from, to, 1)).unwrap();
+        wrong(child, expect);
+        std::fs::write(&path, whole).unwrap();
+    };
+    // A word of the helper's, the receipt itself, the number of a line, a record that is another's.
+    changed(
+        child,
+        "look around",
+        "look aside.",
+        "is not the one that its parent was told of",
+    );
+    changed(
+        "chat-v",
+        "model calls",
+        "model halls",
+        "is not the one that its parent was told of",
+    );
+    changed(child, "\"n\":3,", "\"n\":4,", "does not hold");
+    verify(child).success();
+    // A log that is cut behind what was signed is no witness.
+    let segment = bxkit::audit_reader::segments(&home.state_dir().join("audit"))
+        .unwrap()
+        .remove(0);
+    let whole = std::fs::read_to_string(&segment).unwrap();
+    let cut: Vec<&str> = whole.lines().take(3).collect();
+    std::fs::write(&segment, cut.join("\n") + "\n").unwrap();
+    wrong(child, "audit-chain-broken");
+    std::fs::write(&segment, whole).unwrap();
+    verify(child).success();
+}

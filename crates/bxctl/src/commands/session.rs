@@ -5,6 +5,7 @@ mod compact;
 mod delete;
 mod export;
 mod log;
+mod verify;
 
 use crate::connection::Connection;
 use crate::context::Context;
@@ -29,6 +30,8 @@ pub enum SessionCommand {
     /// The model of the session writes the summary, which is what is shown. The last messages stay as
     /// they are (`keep_percent` in loopd.toml), and the transcript keeps everything.
     Compact(Which),
+    /// Check a helper's transcript against its receipt, its calls and the audit log, offline.
+    Verify(Which),
     /// Stop the turn that is under way.
     Stop(Which),
     /// Write the transcript to a file, or to standard output.
@@ -67,6 +70,11 @@ pub struct DeleteArgs {
 }
 
 pub(crate) async fn run(context: &Context<'_>, command: SessionCommand) -> Outcome {
+    let command = match command {
+        // It needs nothing that runs.
+        SessionCommand::Verify(which) => return verify::run(context, &which.id),
+        command => command,
+    };
     let connection = match command {
         // Where nothing runs, nothing is under way.
         SessionCommand::Stop(_) => Connection::open(context).await?,
@@ -79,6 +87,8 @@ pub(crate) async fn run(context: &Context<'_>, command: SessionCommand) -> Outco
         SessionCommand::Stop(which) => stop(context, &connection, &which.id).await,
         SessionCommand::Export(args) => export::run(context, &connection, &args).await,
         SessionCommand::Delete(args) => delete::run(context, &connection, &args).await,
+        // Done before.
+        SessionCommand::Verify(_) => Ok(()),
     }
 }
 

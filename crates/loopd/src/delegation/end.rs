@@ -1,6 +1,7 @@
 //! How a child ended, as its parent's model reads it.
 
 use bxcore::code::Code;
+use bxcore::delegation::Receipt;
 use bxcore::id::SessionId;
 use bxcore::label::Label;
 use bxcore::money::MicroUsd;
@@ -27,6 +28,8 @@ pub struct ChildEnd {
     pub usage: Usage,
     /// What it cost itself.
     pub cost: MicroUsd,
+    /// The SHA-256 of its whole transcript as hex; none where it has no end.
+    pub log_sha256: Option<String>,
 }
 
 impl ChildEnd {
@@ -56,22 +59,15 @@ impl ChildEnd {
         }
     }
 
-    /// One line on who it was and what it took.
-    fn receipt(&self) -> String {
-        let Usage {
-            model_calls,
-            prompt_tokens,
-            completion_tokens,
-            ..
-        } = self.usage;
-        format!(
-            "[{} {} · {} · {model_calls} model calls, {prompt_tokens} tokens read, \
-             {completion_tokens} written · ${}]",
-            self.child,
-            self.outcome.name(),
-            self.label,
-            self.cost
-        )
+    fn receipt(&self) -> Receipt<'_> {
+        Receipt {
+            child: &self.child,
+            outcome: self.outcome,
+            label: self.label,
+            usage: self.usage,
+            cost: self.cost,
+            log_sha256: self.log_sha256.as_deref(),
+        }
     }
 
     /// Why it failed, and what there is all the same.
@@ -115,6 +111,7 @@ mod tests {
             label: Label::TOP,
             usage: Usage::default(),
             cost: MicroUsd::ZERO,
+            log_sha256: Some("0123456789abcdef0123".to_owned()),
         }
     }
 
@@ -125,7 +122,7 @@ mod tests {
         assert_eq!(
             result.content,
             "[sub-a-1 completed · secret, untrusted · 0 model calls, 0 tokens read, 0 written · \
-             $0.000000]\n\näö\n[cut: the whole answer is in session sub-a-1]"
+             $0.000000 · log 0123456789abcdef]\n\näö\n[cut: the whole answer is in session sub-a-1]"
         );
     }
 

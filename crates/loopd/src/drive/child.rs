@@ -9,10 +9,12 @@ use super::perform::Performance;
 use super::sink::EventSink;
 use crate::delegation::{ChildEnd, Delegation, Standing, child_of, needs_approval};
 use crate::prompt::recorded_answer;
+use crate::session::encode;
 use crate::slots::Layout;
 use crate::store::Unfinished;
 use crate::tools::time_line;
 use crate::turn::{Lost, Opening, RunTool, Turn, unfinished};
+use bxcore::audit::sha256_hex;
 use bxcore::chat::RawMessage;
 use bxcore::code::Code;
 use bxcore::id::{CallId, SessionId};
@@ -152,6 +154,7 @@ impl Performance<'_> {
             label,
             usage: Usage::default(),
             cost: MicroUsd::ZERO,
+            log_sha256: None,
         }
     }
 
@@ -354,6 +357,12 @@ impl Engine {
     }
 }
 
+/// The hash of a transcript, as its file has it.
+fn sha256_of(lines: &[Line]) -> Option<String> {
+    let text: Option<String> = lines.iter().map(encode).collect();
+    Some(sha256_hex(text?.as_bytes()))
+}
+
 /// How a child ended by its transcript; none while it has no end.
 fn ended(child: &SessionId, lines: &[Line]) -> Option<ChildEnd> {
     let Entry::TurnEnd(end) = &lines.last()?.entry else {
@@ -386,6 +395,7 @@ fn ended(child: &SessionId, lines: &[Line]) -> Option<ChildEnd> {
         label: end.label,
         usage: end.usage,
         cost: end.cost,
+        log_sha256: sha256_of(lines),
     })
 }
 
