@@ -223,3 +223,31 @@ fn a_heartbeat_is_left_out_while_its_session_is_busy() {
     assert_eq!(up.terminate().code(), Some(0));
     assert_eq!(turns(&home, "heartbeat"), (2, 2));
 }
+
+/// A time that comes while the job's own run lasts is left out, and told.
+#[test]
+fn a_job_that_is_still_at_work_is_not_begun_again() {
+    let gate = Gate::new();
+    let halts = gate.clone();
+    let server = LlamaServer::builder()
+        .respond(move |_: &Request| halting(&halts))
+        .start_blocking();
+    let home = TestHome::with_server(&server);
+    home.write_config("loopd.toml", JOB);
+    let up = home.up();
+    let run = home.cmd("boxmaker").args(["jobs", "--run", "count"]);
+    run.run().success();
+    gate.arrived_blocking(1);
+    up.kill9();
+    // As if it had begun two years ago.
+    set_stamp(&home, SESSION, long_ago);
+    let up = home.up();
+    gate.arrived_blocking(2);
+    assert_eq!(jobs(&home)[0]["running"], true);
+    gate.open();
+    let row = ended(&home, &up);
+    assert_eq!(row["outcome"], "completed", "{row}");
+    assert!(row["skipped"].is_string(), "{row}");
+    assert_eq!(up.terminate().code(), Some(0));
+    assert_eq!(turns(&home, SESSION), (1, 1));
+}

@@ -1,7 +1,7 @@
 //! Begins by the clock what is due, once each: a run is on record before it begins, together with
 //! the turn that it will be, so that a start after a crash knows whether it had begun.
 
-use super::engine::Engine;
+use super::engine::{Engine, held};
 use super::holds::Hold;
 use super::sink::EventSink;
 use crate::schedule::{Due, Ended, Entry, Run, Schedule, Stamp};
@@ -29,6 +29,8 @@ pub(super) struct Scheduled {
     stamps: Mutex<BTreeMap<SessionId, Stamp>>,
     /// Told when a run has ended: its entry's next time is known then.
     changed: Notify,
+    /// Held while a stamp is changed: two at once would lose one of both.
+    changing: tokio::sync::Mutex<()>,
 }
 
 impl Scheduled {
@@ -37,6 +39,7 @@ impl Scheduled {
             schedule,
             stamps: Mutex::default(),
             changed: Notify::new(),
+            changing: tokio::sync::Mutex::default(),
         }
     }
 
@@ -123,9 +126,7 @@ impl Engine {
         let counters = self.store.counters(&session).await?;
         if counters.turn < run.turn {
             tracing::info!(%session, "a scheduled turn had not begun, and begins now");
-            self.begin_due(entry, Due { since: run.due }, Timestamp::now())
-                .await;
-            return Ok(());
+            return self.begin_late(entry, &run).await;
         }
         let engine = Arc::clone(self);
         self.spawn("scheduled turn", async move {
@@ -135,6 +136,25 @@ impl Engine {
             drop(held);
             engine.note_end(&session, ended).await;
         });
+        Ok(())
+    }
+
+    /// Begins a run that is on record and had not begun; where that can't be, it has ended.
+    async fn begin_late(self: &Arc<Self>, entry: &Entry, run: &Run) -> Result<(), Problem> {
+        let (session, now) = (&entry.session, Timestamp::now());
+        let due = Due { since: run.due };
+        let begun = match self.holds.try_take(session) {
+            Ok(hold) => self.begin_run(entry, due, now, hold).await,
+            Err(_) => Err(held(session)),
+        };
+        if let Err(problem) = begun {
+            let ended = Ended {
+                at: now,
+                outcome: None,
+                code: Some(problem.code),
+            };
+            self.note_end(session, ended).await;
+        }
         Ok(())
     }
 
@@ -236,17 +256,24 @@ impl Engine {
     async fn note_end(&self, session: &SessionId, ended: Ended) {
         let Ended { outcome, code, .. } = &ended;
         tracing::info!(%session, ?outcome, ?code, "a scheduled turn ended");
-        let noted = self
-            .change_stamp(session, |stamp| {
-                // A long heartbeat must not be due again as soon as it ends.
-                stamp.through = stamp.through.max(ended.at);
-                if let Some(run) = &mut stamp.run {
-                    run.ended = Some(ended);
-                }
-            })
-            .await;
-        if let Err(problem) = noted {
+        let entry = self.scheduled.schedule.entry(session);
+        let end = |stamp: &mut Stamp| {
+            // What came due meanwhile is left out, as it is whenever the session is busy.
+            if entry.is_some_and(|entry| entry.came_due(stamp, ended.at)) {
+                stamp.skipped = Some(ended.at);
+            }
+            // A long heartbeat must not be due again as soon as it ends.
+            stamp.through = stamp.through.max(ended.at);
+            if let Some(run) = &mut stamp.run {
+                run.ended = Some(ended.clone());
+            }
+        };
+        if let Err(problem) = self.change_stamp(session, end).await {
             tracing::error!(%session, %problem, "the end of a scheduled turn is not on record");
+            // It is over all the same: what comes next must not wait for it.
+            if let Some(stamp) = self.scheduled.stamps().get_mut(session) {
+                end(stamp);
+            }
         }
         self.scheduled.changed.notify_one();
     }
@@ -256,6 +283,7 @@ impl Engine {
         session: &SessionId,
         change: impl FnOnce(&mut Stamp),
     ) -> Result<(), Problem> {
+        let _alone = self.scheduled.changing.lock().await;
         let mut stamp = self
             .scheduled
             .stamp(session)
@@ -304,11 +332,9 @@ impl Engine {
             Problem::new(Code::NotFound, title).hint("`boxmaker jobs` lists what there is")
         })?;
         let hold = self.holds.try_take(session).map_err(|error| {
-            super::engine::held(session)
-                .detail(error.to_string())
-                .hint(format!(
-                    "wait for it, or stop it with `boxmaker session stop {session}`"
-                ))
+            held(session).detail(error.to_string()).hint(format!(
+                "wait for it, or stop it with `boxmaker session stop {session}`"
+            ))
         })?;
         let now = Timestamp::now();
         self.begin_run(entry, Due { since: now }, now, hold).await?;

@@ -139,6 +139,12 @@ impl Entry {
         Some(Due { since })
     }
 
+    /// Whether a time of it came between the last decision and the end of a run. What is counted from
+    /// that end has none.
+    pub fn came_due(&self, stamp: &Stamp, ended: Timestamp) -> bool {
+        matches!(self.rule, Rule::Cron(_)) && self.due(stamp, ended).is_some()
+    }
+
     /// What a turn begins with: the time, since when it is due if that is a while ago, and the text.
     pub fn message(&self, due: Due, now: Timestamp) -> String {
         let now_here = now.to_zoned(self.zone.clone());
