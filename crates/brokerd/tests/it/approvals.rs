@@ -74,10 +74,17 @@ async fn approve(started: &Started, awaiting: &Awaiting) -> Approval {
     say(started, Said::Approve, &seen).await.unwrap()
 }
 
-/// Waits, with the same request, for the owner.
+/// Waits, with the same request, for the owner. As loopd does, it asks again where it is told that the
+/// call waits still: the answer may come in the same moment as the request.
 fn waits(started: &Started, request: &CallRequest) -> tokio::task::JoinHandle<CallResult> {
     let (broker, request) = (started.broker.clone(), request.clone());
-    tokio::spawn(async move { broker.call(request).await.unwrap().result().unwrap() })
+    tokio::spawn(async move {
+        loop {
+            if let Some(result) = broker.call(request.clone()).await.unwrap().result() {
+                return result;
+            }
+        }
+    })
 }
 
 /// Waits until everything that was spawned is with the broker.
